@@ -1,0 +1,91 @@
+"""Run commands and move file bytes in any execution environment, and prove that every byte arrived.
+
+Names are imported when they are first used, so that ``import hermes_env`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_EXPORTS = {
+    "BackendInfo": "_registry",
+    "BackendNotFound": "_errors",
+    "BackendOptions": "_options",
+    "BackendUnavailable": "_errors",
+    "BaseEnvironment": "_base",
+    "Capabilities": "_capabilities",
+    "Channel": "_launch",
+    "CommandCancelled": "_errors",
+    "CommandEnvironment": "_command_env",
+    "CommandFailed": "_errors",
+    "CommandTimeout": "_errors",
+    "EnvironmentGone": "_errors",
+    "ExecResult": "_result",
+    "FileChanged": "_errors",
+    "HermesEnvError": "_errors",
+    "InvalidArgument": "_errors",
+    "KillReport": "_kill_script",
+    "Launch": "_launch",
+    "OutcomeUnknown": "_errors",
+    "PayloadTooLarge": "_errors",
+    "Process": "_process",
+    "StagingError": "_errors",
+    "StdinMode": "_capabilities",
+    "StdinSource": "_launch",
+    "SupportsPump": "_launch",
+    "TransportError": "_errors",
+    "Unsupported": "_errors",
+    "VerificationError": "_errors",
+    "list_backends": "_registry",
+    "load_backend": "_registry",
+    "open_environment": "_registry",
+}
+
+if TYPE_CHECKING:
+    from ._base import BaseEnvironment as BaseEnvironment
+    from ._capabilities import Capabilities as Capabilities
+    from ._capabilities import StdinMode as StdinMode
+    from ._command_env import CommandEnvironment as CommandEnvironment
+    from ._errors import BackendNotFound as BackendNotFound
+    from ._errors import BackendUnavailable as BackendUnavailable
+    from ._errors import CommandCancelled as CommandCancelled
+    from ._errors import CommandFailed as CommandFailed
+    from ._errors import CommandTimeout as CommandTimeout
+    from ._errors import EnvironmentGone as EnvironmentGone
+    from ._errors import FileChanged as FileChanged
+    from ._errors import HermesEnvError as HermesEnvError
+    from ._errors import InvalidArgument as InvalidArgument
+    from ._errors import OutcomeUnknown as OutcomeUnknown
+    from ._errors import PayloadTooLarge as PayloadTooLarge
+    from ._errors import StagingError as StagingError
+    from ._errors import TransportError as TransportError
+    from ._errors import Unsupported as Unsupported
+    from ._errors import VerificationError as VerificationError
+    from ._kill_script import KillReport as KillReport
+    from ._launch import Channel as Channel
+    from ._launch import Launch as Launch
+    from ._launch import StdinSource as StdinSource
+    from ._launch import SupportsPump as SupportsPump
+    from ._options import BackendOptions as BackendOptions
+    from ._process import Process as Process
+    from ._registry import BackendInfo as BackendInfo
+    from ._registry import list_backends as list_backends
+    from ._registry import load_backend as load_backend
+    from ._registry import open_environment as open_environment
+    from ._result import ExecResult as ExecResult
+
+__all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

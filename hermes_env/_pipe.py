@@ -1,0 +1,137 @@
+"""Dispatch in mode `pipe`: stdin is written to the command's own channel."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ._command import Command, payload
+from ._launch import SupportsPump
+from ._shell import GUARD_STATUS, frame
+
+if TYPE_CHECKING:
+    from ._command import Prepared
+    from ._kill_script import KillReport
+    from ._launch import Channel, Launch
+    from ._result import ExecResult
+
+_JOINABLE = 1 << 20
+"""Bytes up to which head and payload are joined in memory instead of being sent by a thread."""
+_JOIN = 1.0
+"""Seconds for the writer to notice that its channel is gone; a caller's own blocked iterable is left behind."""
+
+
+class Host(Protocol):
+    """What dispatch needs of an environment."""
+
+    def _launch(self, launch: Launch) -> Channel: ...
+
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None: ...
+
+
+class PipeDispatcher:
+    """Carries one prepared command over a channel with live stdin."""
+
+    def __init__(self, host: Host, command: Command, prepared: Prepared) -> None:
+        self._host = host
+        self._command = command
+        self._prepared = prepared
+        self._writer: threading.Thread | None = None
+
+    def stage(self, cancelled: Callable[[], bool]) -> None:
+        """Nothing has to be there before the command starts."""
+
+    def dispatch(self) -> Channel:
+        """Start the command."""
+        return self._host._launch(self._prepared.launch)  # noqa: SLF001 - the hook is the backend's side of dispatch
+
+    def feed(self, channel: Channel, failed: Callable[[BaseException], None]) -> memoryview | None:
+        """Send from memory on the pump's thread where that is possible, else from a writer thread."""
+        command, head = self._command, self._prepared.head
+        if command.live_stdin:
+            if head:
+                channel.write(head)
+            return None
+        if command.stdin is None and not head:
+            channel.close_stdin()
+            return None
+        if isinstance(channel, SupportsPump) and (joined := self._joined()) is not None:
+            return joined
+        self._writer = threading.Thread(
+            target=self._send, args=(channel, failed), name="hermes-env-stdin", daemon=True
+        )
+        self._writer.start()
+        return None
+
+    def _joined(self) -> memoryview | None:
+        memory, head = self._command.memory, self._prepared.head
+        if self._command.stdin is None:
+            return memoryview(head)
+        if memory is None:
+            return None
+        if not head:
+            return memory
+        return memoryview(head + memory) if len(memory) <= _JOINABLE else None
+
+    def _send(self, channel: Channel, failed: Callable[[BaseException], None]) -> None:
+        try:
+            self._send_all(channel)
+        except ConnectionError:
+            # A closed stdin is the command's right; a lost link shows on the output side.
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failed(error)
+        finally:
+            _close(channel)
+
+    def _send_all(self, channel: Channel) -> None:
+        if self._prepared.head:
+            channel.write(self._prepared.head)
+        for chunk in payload(self._command, frames=self._prepared.frames):
+            channel.write(chunk)
+
+    def write(self, channel: Channel, data: bytes | None) -> None:
+        """Send live stdin; None is end-of-file."""
+        if not self._prepared.frames:
+            if data is None:
+                channel.close_stdin()
+            elif data:
+                channel.write(data)
+            return
+        if data != b"":
+            channel.write(frame(data or b""))
+
+    def settle(self, result: ExecResult) -> ExecResult:
+        """Raise what the guard reported: the directory could not be entered, nothing ran."""
+        nonce = self._command.nonce.encode()
+        if result.exit_code != GUARD_STATUS or nonce not in result.stderr:
+            return result
+        word = result.stderr.partition(nonce)[2].split(maxsplit=1)[0]
+        raise cwd_error(word.decode("ascii", "replace"), self._command.cwd or ".")
+
+    def kill(self, channel: Channel, grace: float) -> KillReport | None:
+        """End the command's tree."""
+        return self._host._kill(self._command.id, channel, grace)  # noqa: SLF001 - see dispatch
+
+    def discard(self) -> None:
+        """The channel is gone: the writer ends, unless the caller's own iterable blocks it."""
+        if self._writer is not None and self._writer is not threading.current_thread():
+            self._writer.join(_JOIN)
+
+
+def cwd_error(word: str, cwd: str) -> OSError:
+    """The builtin error for a working directory that cannot be entered."""
+    kinds: dict[str, type[OSError]] = {"missing": FileNotFoundError, "notdir": NotADirectoryError}
+    codes = {"missing": errno.ENOENT, "notdir": errno.ENOTDIR}
+    texts = {"missing": "no such directory", "notdir": "not a directory"}
+    kind = kinds.get(word, PermissionError)
+    return kind(codes.get(word, errno.EACCES), f"cwd: {texts.get(word, 'cannot be entered')}", cwd)
+
+
+def _close(channel: Channel) -> None:
+    try:
+        channel.close_stdin()
+    except OSError:
+        return
