@@ -105,9 +105,7 @@ class BaseEnvironment:
         """
         raise NotImplementedError
 
-    def _kill(
-        self, command_id: str, channel: Channel, grace: float
-    ) -> _kill_script.KillReport | None:  # noqa: ARG002
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> _kill_script.KillReport | None:  # noqa: ARG002
         """End one command's tree from a second command; None when it has ended already."""
         tenths = str(min(int(grace * 10), 36_000))
         result = self._run_killer((_kill_script.KILL_SCRIPT, command_id, tenths), 5.0 + grace)
@@ -183,9 +181,7 @@ class BaseEnvironment:
 
     def __del__(self) -> None:
         if getattr(self, "_opened", False) and not self._closed:
-            warnings.warn(
-                f"{type(self).__name__} was not closed", ResourceWarning, source=self, stacklevel=1
-            )
+            warnings.warn(f"{type(self).__name__} was not closed", ResourceWarning, source=self, stacklevel=1)
 
     def alive(self) -> bool:
         """Whether the environment is open and can take a command."""
@@ -320,16 +316,10 @@ class BaseEnvironment:
             _validate.check_text("user", user)
             self._require("users", self.capabilities.users, "run as another user")
         if live_stdin:
-            self._require(
-                "live_stdin", self.capabilities.live_stdin, "feed stdin while a command runs"
-            )
+            self._require("live_stdin", self.capabilities.live_stdin, "feed stdin while a command runs")
             if stdin is not None:
                 raise InvalidArgument("stdin", "cannot be given together with live_stdin=True")
-        memory = (
-            memoryview(stdin).cast("B")
-            if isinstance(stdin, bytes | bytearray | memoryview)
-            else None
-        )
+        memory = memoryview(stdin).cast("B") if isinstance(stdin, bytes | bytearray | memoryview) else None
         limit = _validate.check_timeout("timeout", timeout)
         return Command(
             program,
@@ -353,7 +343,7 @@ class BaseEnvironment:
             return cwd
         return f"{self.cwd.rstrip('/')}/{cwd}"
 
-    def _require(self, power: str, present: bool, what: str) -> None:  # noqa: FBT001
+    def _require(self, power: str, present: bool, what: str) -> None:
         if not present:
             raise Unsupported(f"{type(self).__name__} cannot {what}: it does not declare `{power}`")
 
@@ -427,7 +417,5 @@ class BaseEnvironment:
             HermesEnvError: As `exec`.
         """
         argv = ["/bin/sh", "-c", script, "sh", *args]
-        command = self._command(
-            argv, stdin=stdin, timeout=timeout, output_limit=output_limit, on_output=on_output
-        )
+        command = self._command(argv, stdin=stdin, timeout=timeout, output_limit=output_limit, on_output=on_output)
         return self._complete(replace(command, env={}))

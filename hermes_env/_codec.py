@@ -18,5 +18,5 @@ def encode_lossless(text: str) -> bytes:
 
 
 def display(data: bytes) -> str:
-    """A copy for people: valid Unicode, undecodable bytes shown as ``\\xNN``. It cannot be turned back into bytes."""
+    r"""A copy for people: valid Unicode, undecodable bytes shown as ``\xNN``. It cannot be turned back into bytes."""
     return data.decode("utf-8", "backslashreplace")

@@ -155,9 +155,7 @@ def _on_stdin(command: Command, carriage: Carriage, limit: int, *, framed: bool)
     cwd = None if carriage.cwd else command.cwd
     script, *args = _guarded(command, cwd, argv, run)
     head = _shell.prelude(script, args, {} if carriage.env else _variables(command), command.nonce)
-    launch = _launch_of(
-        command, carriage, _shell.LAUNCHER, (command.nonce,), StdinSource(None, iter(()))
-    )
+    launch = _launch_of(command, carriage, _shell.LAUNCHER, (command.nonce,), StdinSource(None, iter(())))
     return Prepared(launch, head + (_shell.frame(lead) if frames and lead else lead), frames)
 
 

@@ -38,9 +38,7 @@ class _Tree:
         table = _read_table()
         alive = [pid for pid, stat in table.items() if self._belongs(pid, stat)]
         # A child read before its parent was recognised is caught here, not one scan later.
-        alive += [
-            pid for pid, stat in table.items() if pid not in self.seen and self._related(stat)
-        ]
+        alive += [pid for pid, stat in table.items() if pid not in self.seen and self._related(stat)]
         for pid in alive:
             self.seen[pid] = table[pid].started
         return alive

@@ -39,11 +39,7 @@ def parse_options(backend: type[BaseEnvironment], name: str, given: Mapping[str,
         first = error.errors(include_url=False, include_input=False)[0]
         option = ".".join(str(part) for part in first["loc"]) or "options"
         known = ", ".join(sorted(model.model_fields))
-        problem = (
-            f"unknown; backend {name!r} knows: {known}"
-            if first["type"] == "extra_forbidden"
-            else first["msg"]
-        )
+        problem = f"unknown; backend {name!r} knows: {known}" if first["type"] == "extra_forbidden" else first["msg"]
         raise InvalidArgument(f"option {option!r}", problem) from None
 
 
@@ -73,9 +69,7 @@ def options_from_file(path: str) -> dict[str, Any]:
     except OSError as error:
         raise InvalidArgument("options file", f"{path}: {error.strerror}") from error
     except ValueError:
-        raise InvalidArgument(
-            "options file", f"{path}: is neither valid TOML nor (named .json) valid JSON"
-        ) from None
+        raise InvalidArgument("options file", f"{path}: is neither valid TOML nor (named .json) valid JSON") from None
     if not isinstance(data, dict):
         raise InvalidArgument("options file", f"{path}: must hold a table of options")
     return data

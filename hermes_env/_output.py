@@ -6,8 +6,10 @@ import io
 import threading
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ._launch import Stream
+if TYPE_CHECKING:
+    from ._launch import Stream
 
 _LIVE_BACKLOG = 4 << 20
 """Bytes that a reader of live output may be behind before the command is made to wait."""

@@ -59,9 +59,7 @@ class PipeDispatcher:
             return None
         if isinstance(channel, SupportsPump) and (joined := self._joined()) is not None:
             return joined
-        self._writer = threading.Thread(
-            target=self._send, args=(channel, failed), name="hermes-env-stdin", daemon=True
-        )
+        self._writer = threading.Thread(target=self._send, args=(channel, failed), name="hermes-env-stdin", daemon=True)
         self._writer.start()
         return None
 

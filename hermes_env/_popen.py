@@ -45,9 +45,7 @@ class PopenChannel:
     ) -> None:
         self._id = command_id
         self._watchdog = watchdog
-        self._lock = (
-            threading.RLock()
-        )  # Held by whoever signals or reaps: no signal reaches a reused process id.
+        self._lock = threading.RLock()  # Held by whoever signals or reaps: no signal reaches a reused process id.
         self._status: int | None = None
         self._wake: int | None = None
         self._write_lock = threading.Lock()
@@ -136,9 +134,7 @@ class PopenChannel:
             _, status = os.waitpid(self.pid, 0)
         except ChildProcessError as error:
             self._process.returncode = 0
-            problem = (
-                "the exit status was taken by someone else (is SIGCHLD ignored in this process?)"
-            )
+            problem = "the exit status was taken by someone else (is SIGCHLD ignored in this process?)"
             raise ConnectionError(problem) from error
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code

@@ -316,9 +316,7 @@ class Process:
         if self._channel is not None:
             self._channel.abort()
         if not self._done.wait(_CONFIRM):
-            self._conclude(
-                _End("unknown", cause=TimeoutError("the transport did not return after a kill"))
-            )
+            self._conclude(_End("unknown", cause=TimeoutError("the transport did not return after a kill")))
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -353,9 +351,7 @@ class Process:
         out, err = self._buffers["stdout"], self._buffers["stderr"]
         report = self._report
         state = end.state
-        if self._cancel is not None and (
-            state == "finished" or (report is not None and report.confirmed)
-        ):
+        if self._cancel is not None and (state == "finished" or (report is not None and report.confirmed)):
             state = "cancelled"
         return ExecResult(
             exit_code=end.code,
@@ -377,9 +373,7 @@ class Process:
         elif self._cancel is not None:
             failure = CommandCancelled(f"cancelled ({self._cancel}): {what}", result)
         elif end.state == "unknown":
-            failure = OutcomeUnknown(
-                f"the link was lost, whether this ran to its end is not known: {what}", result
-            )
+            failure = OutcomeUnknown(f"the link was lost, whether this ran to its end is not known: {what}", result)
         else:
             try:
                 result = self._dispatcher.settle(result)
@@ -391,9 +385,7 @@ class Process:
 
     def _live_channel(self, data: bytes | None) -> None:
         if not self._command.live_stdin:
-            raise Unsupported(
-                "start the command with live_stdin=True to write to its stdin while it runs"
-            )
+            raise Unsupported("start the command with live_stdin=True to write to its stdin while it runs")
         if not self._launched.wait(None) or self._channel is None or self._state in _ENDED:
             raise BrokenPipeError("the command has ended")
         self._dispatcher.write(self._channel, data)

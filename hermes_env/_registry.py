@@ -6,11 +6,13 @@ import importlib
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._base import BaseEnvironment
-from ._capabilities import Capabilities, StdinMode
 from ._errors import BackendNotFound, BackendUnavailable, HermesEnvError
+
+if TYPE_CHECKING:
+    from ._capabilities import Capabilities, StdinMode
 
 GROUP = "hermes_env.backends"
 API_VERSION = 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ._codec import decode_lossless, display
-from ._launch import Stream
+
+if TYPE_CHECKING:
+    from ._launch import Stream
 
 State = Literal["new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown"]
 
@@ -55,5 +57,5 @@ class ExecResult:
 
     @property
     def display(self) -> str:
-        """stdout as clean UTF-8 for people; undecodable bytes are shown as ``\\\\xNN``."""
+        r"""stdout as clean UTF-8 for people; undecodable bytes are shown as ``\xNN``."""
         return display(self.stdout)

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
 from ._errors import InvalidArgument
-from ._launch import StdinLike, StdinSource
+from ._launch import StdinSource
 
 CHUNK = 1 << 20
 """Bytes per chunk: larger ones measured no faster, and memory is queue depth times chunk."""
 
 
-def source_of(data: StdinLike | None, argument: str = "stdin") -> StdinSource | None:
+def source_of(data: object, argument: str = "stdin") -> StdinSource | None:
     """Wrap what the caller gave; None and empty bytes are both "end-of-file at once".
 
     Raises:
@@ -28,14 +28,10 @@ def source_of(data: StdinLike | None, argument: str = "stdin") -> StdinSource | 
     if isinstance(data, str):
         raise InvalidArgument(argument, "is text; encode it to bytes first")
     if hasattr(data, "read"):
-        return StdinSource(
-            _remaining(cast("BinaryIO", data)), _from_file(cast("BinaryIO", data), argument)
-        )
+        return StdinSource(_remaining(cast("BinaryIO", data)), _from_file(cast("BinaryIO", data), argument))
     if isinstance(data, Iterable):
         return StdinSource(None, _from_iterable(cast("Iterable[bytes]", data), argument))
-    raise InvalidArgument(
-        argument, f"is {type(data).__name__}; give bytes, a binary file or an iterable of bytes"
-    )
+    raise InvalidArgument(argument, f"is {type(data).__name__}; give bytes, a binary file or an iterable of bytes")
 
 
 def _slices(view: memoryview) -> Iterator[memoryview]:
@@ -65,7 +61,5 @@ def _from_iterable(chunks: Iterable[bytes], argument: str) -> Iterator[bytes | m
 
 def _checked(chunk: bytes, argument: str) -> bytes:
     if not isinstance(chunk, bytes | bytearray | memoryview):
-        raise InvalidArgument(
-            argument, f"gave a chunk of {type(chunk).__name__}; every chunk must be bytes"
-        )
+        raise InvalidArgument(argument, f"gave a chunk of {type(chunk).__name__}; every chunk must be bytes")
     return chunk

@@ -37,9 +37,7 @@ class _Timer:
         with self._changed:
             heapq.heappush(self._heap, alarm)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, name="hermes-env-timer", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, name="hermes-env-timer", daemon=True)
                 self._thread.start()
             self._changed.notify()
         return alarm

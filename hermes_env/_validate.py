@@ -23,20 +23,16 @@ def check_text(argument: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(argument, f"must be str, not {type(value).__name__}")
     if "\0" in value:
-        raise InvalidArgument(
-            argument, f"holds a NUL byte, which no process argument can carry: {value!r}"
-        )
+        raise InvalidArgument(argument, f"holds a NUL byte, which no process argument can carry: {value!r}")
     try:
         encode_lossless(value)
     except UnicodeEncodeError as error:
         stray = f"U+{ord(value[error.start]):04X}"
-        raise InvalidArgument(
-            argument, f"holds the stray surrogate {stray} at index {error.start}"
-        ) from None
+        raise InvalidArgument(argument, f"holds the stray surrogate {stray} at index {error.start}") from None
     return value
 
 
-def check_command(cmd: str | Sequence[str]) -> str | tuple[str, ...]:
+def check_command(cmd: object) -> str | tuple[str, ...]:
     """A POSIX sh script as str, or a literal argv as a sequence.
 
     Raises:
@@ -51,13 +47,9 @@ def check_command(cmd: str | Sequence[str]) -> str | tuple[str, ...]:
         raise InvalidArgument("cmd", "names no program")
     for index, part in enumerate(argv):
         if len(encode_lossless(part)) > MAX_ARGUMENT:
-            raise InvalidArgument(
-                f"cmd[{index}]", f"is over {MAX_ARGUMENT} bytes; pass it on stdin or in a file"
-            )
+            raise InvalidArgument(f"cmd[{index}]", f"is over {MAX_ARGUMENT} bytes; pass it on stdin or in a file")
     if argv[0].startswith("-"):
-        raise InvalidArgument(
-            "cmd[0]", f"starts with '-': write ./{argv[0]} to run a file of that name"
-        )
+        raise InvalidArgument("cmd[0]", f"starts with '-': write ./{argv[0]} to run a file of that name")
     return argv
 
 
@@ -80,9 +72,7 @@ def _check_secret(argument: str, value: object) -> str:
     try:
         return check_text(argument, value)
     except InvalidArgument as error:
-        problem = (
-            "must be str" if not isinstance(value, str) else "holds a NUL byte or a stray surrogate"
-        )
+        problem = "must be str" if not isinstance(value, str) else "holds a NUL byte or a stray surrogate"
         raise InvalidArgument(error.argument, problem) from None
 
 
@@ -106,12 +96,7 @@ def check_timeout(argument: str, timeout: float | None) -> float | None:
     """
     if timeout is None:
         return None
-    if (
-        isinstance(timeout, bool)
-        or not isinstance(timeout, int | float)
-        or math.isnan(timeout)
-        or timeout < 0
-    ):
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout) or timeout < 0:
         raise InvalidArgument(argument, f"must be seconds >= 0 or None, not {timeout!r}")
     return None if math.isinf(timeout) else float(timeout)
 

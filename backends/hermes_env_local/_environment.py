@@ -11,19 +11,13 @@ from hermes_env import Capabilities, CommandEnvironment
 if TYPE_CHECKING:
     from hermes_env import Channel, KillReport, Launch
 
-_INHERITED = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"}
-)
+_INHERITED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"})
 
 
-def _inherited(everything: bool) -> dict[str, str]:  # noqa: FBT001 - an option, passed on
+def _inherited(everything: bool) -> dict[str, str]:
     if everything:
         return dict(os.environ)
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _INHERITED or name.startswith("LC_")
-    }
+    kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     return {"PATH": os.defpath, **kept}
 
 
