@@ -11,6 +11,8 @@ def main() -> int:
     """Run the command line on ``sys.argv``; returns the exit code."""
     try:
         from ._app import run
+
+        return run(sys.argv[1:])
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _NEEDED:
@@ -18,7 +20,6 @@ def main() -> int:
         install = "pip install 'hermes-env[cli]'"
         sys.stderr.write(f"hermes-env: error: the command line needs {missing}, which is not installed: {install}\n")
         return 3
-    return run(sys.argv[1:])
 
 
 if __name__ == "__main__":

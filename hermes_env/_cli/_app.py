@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hermes_env._codec import decode_lossless
-from hermes_env._errors import BackendUnavailable, HermesEnvError, InvalidArgument
+from hermes_env._errors import BackendUnavailable, InvalidArgument
 from hermes_env._registry import list_backends, open_environment
 
 from . import _failure
@@ -56,7 +56,9 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return _failure.OUTPUT_CLOSED
-    except (HermesEnvError, OSError) as error:
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "rich":
+            raise
         return _failure.fail(error, in_exec=in_exec)
     except Exception as error:  # noqa: BLE001 - people get one line and a way to see the rest
         return _failure.fail(error, in_exec=in_exec)
@@ -182,12 +184,12 @@ def conformance(
     """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
     from ._settings import settle
 
+    if profile not in ("quick", "default", "full"):
+        raise InvalidArgument("--profile", "must be quick, default or full")
     try:
         from hermes_env_conformance import run as run_suite
     except ModuleNotFoundError as error:
         problem = f"the suite needs {error.name}, which is not installed: pip install 'hermes-env[conformance]'"
         raise BackendUnavailable(problem, reason="not_installed") from error
-    if profile not in ("quick", "default", "full"):
-        raise InvalidArgument("--profile", "must be quick, default or full")
     settings = settle(name, option or (), options_file)
     return run_suite(name, options=settings.values, profile=profile, chapters=tuple(chapter or ()), report_dir=report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 from hermes_env._errors import InvalidArgument
-from hermes_env._options import options_from_environment, options_from_file, parse_value, variable_name
+from hermes_env._options import options_from_environment, options_from_file, parse_options, parse_value, variable_name
 from hermes_env._registry import load_backend
 
 if TYPE_CHECKING:
@@ -31,9 +32,12 @@ def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
     """Collect options: ``--option`` wins over the environment, which wins over the file.
 
     Raises:
-        InvalidArgument: An option is malformed, or a secret was given on the command line.
+        InvalidArgument: An option is unknown, malformed, or a secret that was given on the command line.
         BackendNotFound, BackendUnavailable: See `load_backend`.
     """
+    if ":" in name:
+        # A module in the author's own folder, as with ``python -m``; behind everything that is installed.
+        sys.path.append(os.getcwd())
     backend = load_backend(name)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -44,6 +48,7 @@ def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
     ):
         values.update(found)
         sources.update({option: source.format(variable_name(name, option)) for option in found})
+    parse_options(backend, name, values)
     return Settings(backend, values, sources)
 
 
