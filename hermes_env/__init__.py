@@ -31,6 +31,7 @@ _EXPORTS = {
     "PayloadTooLarge": "_errors",
     "Process": "_process",
     "StagingError": "_errors",
+    "StdinLike": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
     "SupportsPump": "_launch",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from ._kill_script import KillReport as KillReport
     from ._launch import Channel as Channel
     from ._launch import Launch as Launch
+    from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
