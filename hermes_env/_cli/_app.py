@@ -52,7 +52,8 @@ def run(argv: list[str]) -> int:
     except _failure.OutputClosed:
         return _failure.OUTPUT_CLOSED
     except (KeyboardInterrupt, typer.Abort) as error:
-        return error.exit_code if isinstance(error, _failure.Terminated) else 130
+        signalled = error if isinstance(error, _failure.Terminated) else error.__cause__
+        return signalled.exit_code if isinstance(signalled, _failure.Terminated) else 130
     except BrokenPipeError:
         _discard_stdout()
         return _failure.OUTPUT_CLOSED
