@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _TEXT = (str, bytes, os.PathLike, SecretStr, SecretBytes)
+_STRUCTURED = (list, tuple, set, frozenset, Mapping, BaseModel)
 
 
 class BackendOptions(BaseModel):
@@ -89,15 +90,19 @@ def parse_value(text: str, annotation: Any = Any) -> Any:
 
     A field for text gets it as it stands, so that a token of digits stays text; any other gets JSON where it is JSON.
     """
-    kinds = list(_alternatives(annotation))
-    takes_text = any(isinstance(kind, type) and issubclass(kind, _TEXT) for kind in kinds)
+    kinds = [get_origin(kind) or kind for kind in _alternatives(annotation)]
     try:
         value = json.loads(text)
     except ValueError:
         return text
-    if not takes_text:
+    if not any(_is_a(kind, _TEXT) for kind in kinds):
         return value
-    return value if len(kinds) > 1 and isinstance(value, list | dict) else text
+    structured = isinstance(value, list | dict) and any(_is_a(kind, _STRUCTURED) for kind in kinds)
+    return value if structured else text
+
+
+def _is_a(kind: Any, bases: tuple[type, ...]) -> bool:
+    return isinstance(kind, type) and issubclass(kind, bases)
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:

@@ -39,10 +39,12 @@ Path = Annotated[str, typer.Argument(metavar="PATH", help="Path inside the envir
 
 def run(argv: list[str]) -> int:
     """Run one command line; returns its exit code, and prints one line for whatever goes wrong."""
-    _failure.catch_signals()
+    signals = _failure.Signals()
     in_exec = argv[:1] == ["exec"]
     try:
-        return int(app(args=argv, prog_name="hermes-env", standalone_mode=False) or 0)
+        code = int(app(args=argv, prog_name="hermes-env", standalone_mode=False) or 0)
+        # An interrupt comes back as exit code 130, whichever signal it was.
+        return code if signals.number is None else signals.exit_code
     except typer.TyperException as error:
         if not argv:
             sys.stdout.write(error.format_message() + "\n")
@@ -51,9 +53,8 @@ def run(argv: list[str]) -> int:
         return _failure.EXEC_FAILED if in_exec else _failure.USAGE
     except _failure.OutputClosed:
         return _failure.OUTPUT_CLOSED
-    except (KeyboardInterrupt, typer.Abort) as error:
-        signalled = error if isinstance(error, _failure.Terminated) else error.__cause__
-        return signalled.exit_code if isinstance(signalled, _failure.Terminated) else 130
+    except (KeyboardInterrupt, typer.Abort):
+        return signals.exit_code
     except BrokenPipeError:
         _discard_stdout()
         return _failure.OUTPUT_CLOSED

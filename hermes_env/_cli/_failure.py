@@ -32,23 +32,27 @@ class OutputClosed(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal asks us to end; handled like Ctrl-C, with its own exit code."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
+    """A signal asks us to end; handled like Ctrl-C."""
 
 
-def catch_signals() -> None:
-    """Let SIGTERM and SIGHUP end the running command's tree as Ctrl-C does."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # An ignored signal stays ignored: nohup means it.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _terminate)
+class Signals:
+    """Lets SIGTERM and SIGHUP end the running command's tree as Ctrl-C does, and remembers which of them came."""
 
+    def __init__(self) -> None:
+        self.number: int | None = None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # An ignored signal stays ignored: nohup means it.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._on_signal)
 
-def _terminate(number: int, _frame: FrameType | None) -> None:
-    raise Terminated(number)
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.number = number
+        raise Terminated
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code after an interrupt: 128 and the number of the signal."""
+        return 128 + (self.number or signal.SIGINT)
 
 
 def say(message: str) -> None:
