@@ -43,8 +43,6 @@ def run(argv: list[str]) -> int:
     in_exec = argv[:1] == ["exec"]
     try:
         code = int(app(args=argv, prog_name="hermes-env", standalone_mode=False) or 0)
-        # An interrupt comes back as exit code 130, whichever signal it was.
-        return code if signals.number is None else signals.exit_code
     except typer.TyperException as error:
         if not argv:
             sys.stdout.write(error.format_message() + "\n")
@@ -64,6 +62,8 @@ def run(argv: list[str]) -> int:
         return _failure.fail(error, in_exec=in_exec)
     except Exception as error:  # noqa: BLE001 - people get one line and a way to see the rest
         return _failure.fail(error, in_exec=in_exec)
+    # An interrupt comes back as exit code 130, whichever signal it was.
+    return code if signals.number is None else signals.exit_code
 
 
 def _discard_stdout() -> None:
