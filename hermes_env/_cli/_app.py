@@ -181,10 +181,17 @@ def conformance(
     options_file: OptionsFile = None,
     profile: Annotated[str, typer.Option("--profile", metavar="quick|default|full")] = "default",
     chapter: Annotated[list[str] | None, typer.Option("--chapter", metavar="CHAPTER", help="Repeatable.")] = None,
+    law: Annotated[list[str] | None, typer.Option("--law", metavar="LAW", help="Only this one. Repeatable.")] = None,
+    gap: Annotated[
+        list[str] | None, typer.Option("--gap", metavar="LAW=REASON", help="A known gap; it must fail. Repeatable.")
+    ] = None,
     report: Annotated[str | None, typer.Option("--report", metavar="DIR", help="Write reports there.")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="TEXT", help="What this is proven against.")
+    ] = None,
 ) -> int:
     """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
-    from ._settings import settle
+    from ._settings import pairs, settle
 
     if profile not in ("quick", "default", "full"):
         raise InvalidArgument("--profile", "must be quick, default or full")
@@ -193,5 +200,13 @@ def conformance(
     except ModuleNotFoundError as error:
         problem = f"the suite needs {error.name}, which is not installed: pip install 'hermes-env[conformance]'"
         raise BackendUnavailable(problem, reason="not_installed") from error
-    settings = settle(name, option or (), options_file)
-    return run_suite(name, options=settings.values, profile=profile, chapters=tuple(chapter or ()), report_dir=report)
+    return run_suite(
+        name,
+        options=settle(name, option or (), options_file).values,
+        profile=profile,
+        chapters=chapter or (),
+        laws=law or (),
+        known_gaps=pairs("--gap", gap or ()),
+        report=report,
+        against=against,
+    )

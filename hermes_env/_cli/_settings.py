@@ -54,15 +54,26 @@ def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
 
 def _from_command_line(backend: type[BaseEnvironment], name: str, given: Sequence[str]) -> dict[str, Any]:
     found = {}
-    for text in given:
-        option, separator, value = text.partition("=")
-        if not separator or not option:
-            # The text itself is not repeated: it may be a mistyped secret.
-            raise InvalidArgument("--option", "must be NAME=VALUE")
+    for option, value in pairs("--option", given).items():
         annotation = _annotation(backend, option)
         if is_secret(annotation):
             raise InvalidArgument(f"option {option!r}", _refusal(name, option))
         found[option] = parse_value(value, annotation)
+    return found
+
+
+def pairs(argument: str, given: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` texts as a mapping.
+
+    Raises:
+        InvalidArgument: One has another form. It is not repeated: it may be a mistyped secret.
+    """
+    found = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise InvalidArgument(argument, "must be NAME=VALUE")
+        found[name] = value
     return found
 
 
