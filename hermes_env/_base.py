@@ -37,8 +37,8 @@ OUTPUT_LIMIT = 16 << 20
 class BaseEnvironment:
     """A place where commands run and files live.
 
-    A backend fills in `_open`, `_close` and `_launch` (or derives from `CommandEnvironment`, and fills in `_argv`),
-    and declares `stdin_mode` and `capabilities`. Everything public is derived from those and final.
+    A backend fills in `_open`, `_close` and `_launch` (or `CommandEnvironment._argv`), and declares `stdin_mode` and
+    `capabilities`. Everything public is derived from those and final.
     """
 
     api_version: ClassVar[int] = 1

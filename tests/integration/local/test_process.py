@@ -318,11 +318,12 @@ def test_many_commands_at_once(local: BaseEnvironment) -> None:
     payloads = [hashlib.sha256(b"%d" % i).digest() * 2048 for i in range(200)]
     threads = threading.active_count()
     fds = len(os.listdir("/proc/self/fd"))
-    processes = [local.start("sleep 1; cat", stdin=data) for data in payloads]
-    eventually(lambda: all(process.state == "dispatched" for process in processes))
+    processes = [local.start("echo up; sleep 1; cat", stdin=data) for data in payloads]
+    for process in processes:
+        assert next(iter(process)) == ("stdout", b"up\n")
     assert threading.active_count() - threads <= 200
     assert len(os.listdir("/proc/self/fd")) - fds <= 4 * 200
     for process, data in zip(processes, payloads, strict=True):
-        assert process.wait(60).stdout == data
+        assert process.wait(60).stdout == b"up\n" + data
     eventually(lambda: threading.active_count() <= threads)
     assert len(os.listdir("/proc/self/fd")) == fds
