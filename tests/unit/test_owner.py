@@ -47,9 +47,9 @@ def test_whatever_is_not_surely_ours_stays() -> None:
     foreign = [
         ".".join(("0" * 16, boot, namespace, pid, started)),
         ".".join((machine, "0" * 16, namespace, pid, started)),
-        ".".join((machine, boot, "1", pid, started)),
-        ".".join((machine, boot, namespace, "x", started)),
-        ".".join((machine, boot, namespace, pid)),
+        f"{machine}.{boot}.1.{pid}.{started}",
+        f"{machine}.{boot}.{namespace}.x.{started}",
+        f"{machine}.{boot}.{namespace}.{pid}",
         "",
     ]
     assert not any(owner_is_gone({OWNER_LABEL: label}) for label in foreign)
