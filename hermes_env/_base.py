@@ -96,6 +96,16 @@ class BaseEnvironment:
     def _close(self) -> None:
         """Undo what `_open` made. Called once, when no command runs any more."""
 
+    def _reserve(self, command_id: str, cancelled: Callable[[], bool]) -> None:
+        """Wait until one more command can be taken, or `cancelled` says that it is no longer wanted.
+
+        Raises:
+            BackendUnavailable, EnvironmentGone: It will not be taken; nothing ran.
+        """
+
+    def _release(self, command_id: str) -> None:
+        """Let go of what `_reserve` holds for a command, however the command ended. Idempotent."""
+
     def _launch(self, launch: Launch) -> Channel:
         """Start a command.
 
