@@ -25,6 +25,7 @@ _EXPORTS = {
     "FileChanged": "_errors",
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
+    "KILL_SCRIPT": "_kill_script",
     "KillReport": "_kill_script",
     "Launch": "_launch",
     "OutcomeUnknown": "_errors",
@@ -45,6 +46,7 @@ _EXPORTS = {
     "owner_is_gone": "_owner",
     "owner_labels": "_owner",
     "reap": "_registry",
+    "parse_kill_report": "_kill_script",
 }
 
 if TYPE_CHECKING:
@@ -68,6 +70,9 @@ if TYPE_CHECKING:
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
     from ._kill_script import KillReport as KillReport
+    from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
+    from ._kill_script import KillReport as KillReport
+    from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
     from ._launch import Launch as Launch
     from ._launch import StdinLike as StdinLike

@@ -1,4 +1,4 @@
-"""The live handle to an execution environment, and the hooks that a backend fills in."""
+"""The live handle to an execution environment: what its users call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from . import _validate
-from ._capabilities import Capabilities, StdinMode
 from ._command import Carriage, Command, prepare
 from ._errors import CommandFailed, EnvironmentGone, Unsupported
+from ._hooks import BackendHooks
 from ._killer import kill_from_inside
 from ._life import Life
 from ._pipe import PipeDispatcher
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ._kill_script import KillReport
-    from ._launch import Channel, Launch, StdinLike, Stream
+    from ._launch import Channel, StdinLike, Stream
     from ._process import Dispatcher
     from ._result import ExecResult
     from .files import Files
@@ -34,29 +34,12 @@ OUTPUT_LIMIT = 16 << 20
 """Default bytes kept of each output stream."""
 
 
-class BaseEnvironment:
+class BaseEnvironment(BackendHooks):
     """A place where commands run and files live.
 
     A backend fills in `_open`, `_close` and `_launch` (or `CommandEnvironment._argv`), and declares `stdin_mode` and
     `capabilities`. Everything public is derived from those and final.
     """
-
-    api_version: ClassVar[int] = 1
-    """Version of the contract between framework and backend."""
-    stdin_mode: ClassVar[StdinMode] = StdinMode.PIPE
-    capabilities: Capabilities = Capabilities()
-    Options: ClassVar[type[Any] | None] = None
-    """A `BackendOptions` model; None when the backend takes no options."""
-    install: ClassVar[str] = ""
-    """Command that installs what the backend needs."""
-
-    carries_env: ClassVar[bool] = False
-    """The backend puts `Launch.env` into the process environment, by a way that is not an argv."""
-    carries_cwd: ClassVar[bool] = False
-    """The backend starts the command in `Launch.cwd`, and raises the builtin `OSError` when it cannot."""
-    carries_bytes: ClassVar[bool] = False
-    """Arguments of any bytes but NUL arrive unchanged; otherwise only ASCII is put into them."""
-    _runs_inline: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -78,73 +61,6 @@ class BaseEnvironment:
         self._life = Life()
         self.backend_name = f"{type(self).__module__}:{type(self).__qualname__}"
         self._files: Files | None = None
-
-    # -- hooks ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _unavailable(cls) -> str | None:
-        """Why this backend cannot be used here, without importing its SDK; None when nothing is known against it."""
-        return None
-
-    def _open(self) -> None:
-        """Make or join what commands run in.
-
-        Raises:
-            BackendUnavailable: It cannot be made; nothing is left behind.
-        """
-
-    def _close(self) -> None:
-        """Undo what `_open` made. Called once, when no command runs any more."""
-
-    def _attach(self, ident: str) -> None:  # noqa: ARG002 - for the backends that can
-        """Join what another client made; `ident` is what its `_ident` gave.
-
-        Raises:
-            EnvironmentGone: It no longer exists.
-            BackendUnavailable: It cannot be reached.
-        """
-        raise Unsupported(f"{type(self).__name__} cannot attach: it does not declare `reattach`")
-
-    def _let_go(self) -> None:
-        """Release this client's connections, and leave the environment to others."""
-
-    def _ident(self) -> str:
-        """What names this environment at its provider."""
-        raise Unsupported(f"{type(self).__name__} has no ref: it does not declare `reattach`")
-
-    @classmethod
-    def _reap(cls, options: Any) -> list[str]:  # noqa: ARG003 - for the backends that have something to reap
-        """Remove what dead clients of this machine left at the provider; idents of what was removed."""
-        return []
-
-    def _launch(self, launch: Launch) -> Channel:
-        """Start a command.
-
-        Raises:
-            BackendUnavailable, EnvironmentGone: It was not started.
-            ConnectionError: It is not known whether it was started.
-        """
-        raise NotImplementedError
-
-    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:  # noqa: ARG002
-        """End one command's tree from a second command; None when it has ended already."""
-        report = kill_from_inside(self._dispatcher, command_id, grace)
-        logger.debug("kill of %s: %s", command_id, report)
-        return report
-
-    def _alive(self) -> bool:
-        """Whether the environment can take a command; asks the provider where that costs little."""
-        return True
-
-    def _expires_at(self) -> datetime | None:
-        """When the provider ends the environment by itself; None when it does not."""
-        return None
-
-    def _before_open(self) -> None:
-        """What the framework itself keeps while the environment is open."""
-
-    def _after_close(self) -> None:
-        """Let go of what `_before_open` keeps."""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -168,16 +84,30 @@ class BaseEnvironment:
         return self._begin(lambda: self._attach(ident))
 
     def _begin(self, begin: Callable[[], None]) -> Self:
-        if self._life.begin(self._before_open, begin, undo=self._after_close):
+        if self._life.begin(self._before_open, begin, self._set_up, undo=self._after_close):
             logger.debug("opened %s", type(self).__name__)
         return self
+
+    def _set_up(self) -> None:
+        try:
+            self._after_open()
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """Undo what `open` made; what `attach` joined is only let go."""
+        if self._life.joined:
+            self._let_go()
+        else:
+            self._close()
 
     def close(self) -> None:
         """Kill what this client still runs, then undo what `open` made; what `attach` joined is only let go.
 
         Idempotent; blocks until it is done.
         """
-        self._end(self._let_go if self._life.joined else self._close)
+        self._end(self._undo)
 
     def detach(self) -> str:
         """Leave the environment running for others and return its `ref`; commands of this client are killed.
@@ -191,7 +121,7 @@ class BaseEnvironment:
         return ref
 
     def _end(self, end: Callable[[], None]) -> None:
-        if self._life.end(end, after=self._after_close):
+        if self._life.end(self._before_close, end, after=self._after_close):
             logger.debug("closed %s", type(self).__name__)
 
     @property
@@ -373,6 +303,12 @@ class BaseEnvironment:
         except KeyboardInterrupt:
             process.kill()
             raise
+
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:  # noqa: ARG002
+        """End one command's tree from a second command; None when it has ended already."""
+        report = kill_from_inside(self._dispatcher, command_id, grace)
+        logger.debug("kill of %s: %s", command_id, report)
+        return report
 
     def run_script(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ._errors import EnvironmentGone
@@ -50,8 +51,11 @@ class Life:
             raise
         return True
 
-    def end(self, end: Callable[[], None], *, after: Callable[[], None]) -> bool:
-        """Kill what runs, then take the steps that close an environment, once; False when it was closed already."""
+    def end(self, *steps: Callable[[], None], after: Callable[[], None]) -> bool:
+        """Kill what runs, then take the steps that close an environment, once; False when it was closed already.
+
+        Every step is taken, whatever an earlier one raised.
+        """
         with self._lock:
             first = self.usable
             self.closed = True
@@ -60,10 +64,10 @@ class Life:
             return False
         for process in running:
             process.kill()
-        try:
-            end()
-        finally:
-            after()
+        with ExitStack() as all_steps:
+            all_steps.callback(after)
+            for step in reversed(steps):
+                all_steps.callback(step)
         return True
 
     def admit(self, process: Process) -> None:
