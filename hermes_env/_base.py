@@ -124,6 +124,12 @@ class BaseEnvironment:
     def _before_open(self) -> None:
         """What the framework itself keeps while the environment is open."""
 
+    def _after_open(self) -> None:
+        """What the framework itself makes inside the environment."""
+
+    def _before_close(self) -> None:
+        """Remove what `_after_open` made; the environment may be gone already."""
+
     def _after_close(self) -> None:
         """Let go of what `_before_open` keeps."""
 
@@ -145,12 +151,20 @@ class BaseEnvironment:
         self._before_open()
         try:
             self._open()
+            self._finish_open()
         except BaseException:
             self._closed = True
             self._after_close()
             raise
         logger.debug("opened %s", type(self).__name__)
         return self
+
+    def _finish_open(self) -> None:
+        try:
+            self._after_open()
+        except BaseException:
+            self._close()
+            raise
 
     def close(self) -> None:
         """Kill what still runs and undo what `open` made. Idempotent, blocks until it is done."""
@@ -163,6 +177,7 @@ class BaseEnvironment:
         for process in running:
             process.kill()
         try:
+            self._before_close()
             self._close()
         finally:
             self._after_close()
