@@ -256,6 +256,8 @@ def test_minimal_environment_is_inherited(monkeypatch: pytest.MonkeyPatch) -> No
     with open_environment("local") as env:
         assert b"bird" not in env.exec("env").stdout
         assert env.exec("echo $PATH").ok
+    with open_environment("local", inherit_env=True) as env:
+        assert b"CANARY_VARIABLE=bird" in env.exec("env").stdout
 
 
 BAD_CALLS = {
