@@ -15,8 +15,9 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from hermes_env import BaseEnvironment, HermesEnvError, open_environment
 from tests.engine import IMAGE, Engine, EngineUnavailable, engine
+
+from hermes_env import BaseEnvironment, HermesEnvError, open_environment
 
 PAYLOAD = (bytes(range(256)) * 640)[: 160 << 10]
 """160 KiB with 640 NULs: more than one argument can carry on Linux, and no text at all."""
@@ -67,18 +68,20 @@ def on_this_machine() -> bool:
 def in_a_container(running: Engine) -> bool:
     """The story on `docker`; the docker command copies the file out."""
     say(f"-> docker: a container of busybox alone, engine at {running.host}")
-    name = f"hermes-env-demo-{secrets.token_hex(4)}"
+    label = f"hermes-env-demo={secrets.token_hex(8)}"
 
     def confirm(path: str) -> str:
+        container = running.cli("ps", "--quiet", "--filter", f"label={label}").stdout.decode().strip()
         with tempfile.TemporaryDirectory() as folder:
             copy = os.path.join(folder, "copy")
-            done = running.cli("cp", f"{name}:{path}", copy)
+            done = running.cli("cp", f"{container}:{path}", copy)
             if done.returncode:
                 raise RuntimeError(done.stderr.decode(errors="replace"))
             with open(copy, "rb") as file:
                 return sha256sum(file.read())
 
-    with open_environment("docker", image=IMAGE, host=running.host, name=name) as env:
+    labels = dict([label.split("=")])
+    with open_environment("docker", image=IMAGE, host=running.host, labels=labels) as env:
         held = move_bytes(env, "/tmp/demo", confirm)
     return suite("docker", f"image={IMAGE}", f"host={running.host}") and held
 

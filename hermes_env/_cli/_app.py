@@ -11,7 +11,7 @@ import typer
 
 from hermes_env._codec import decode_lossless
 from hermes_env._errors import BackendUnavailable, InvalidArgument
-from hermes_env._registry import list_backends, open_environment
+from hermes_env._registry import list_backends
 
 from . import _failure
 
@@ -96,7 +96,7 @@ def doctor(name: Name, option: Options = None, options_file: OptionsFile = None)
     from ._settings import settle
 
     settings = settle(name, option or (), options_file)
-    with open_environment(name, **settings.values) as env:
+    with settings.open() as env:
         return examine(env, name, settings)
 
 
@@ -129,7 +129,7 @@ def exec(  # noqa: A001 - the name of the command
     program = program_of([_text(part) for part in argv or ()], None if script is None else _text(script))
     passed = {key: _text(value) for key, value in variables(env or ()).items()}
     settings = settle(name, option or (), options_file)
-    with open_environment(name, **settings.values) as environment:
+    with settings.open() as environment:
         return execute(
             environment,
             program,
@@ -148,7 +148,7 @@ def read(name: Name, path: Path, option: Options = None, options_file: OptionsFi
     from ._transfer import read_file
 
     settings = settle(name, option or (), options_file)
-    with open_environment(name, **settings.values) as env:
+    with settings.open() as env:
         return read_file(env, _text(path))
 
 
@@ -170,7 +170,7 @@ def write(
 
     bits = octal(mode)
     settings = settle(name, option or (), options_file)
-    with open_environment(name, **settings.values) as env:
+    with settings.open() as env:
         return write_file(env, _text(path), mode=bits, make_parents=make_parents, if_sha256=if_sha256)
 
 

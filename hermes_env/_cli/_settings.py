@@ -24,8 +24,18 @@ class Settings:
 
     backend: type[BaseEnvironment]
     values: dict[str, Any] = field(repr=False)
+    parsed: Any = field(repr=False)
+    """The same as the backend's options model."""
     sources: dict[str, str]
     """Where each value came from."""
+
+    def open(self) -> BaseEnvironment:
+        """Start the environment; ``with`` closes it.
+
+        Raises:
+            BackendUnavailable: It cannot be made.
+        """
+        return self.backend(self.parsed).open()
 
 
 def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
@@ -48,8 +58,7 @@ def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
     ):
         values.update(found)
         sources.update({option: source.format(variable_name(name, option)) for option in found})
-    parse_options(backend, name, values)
-    return Settings(backend, values, sources)
+    return Settings(backend, values, parse_options(backend, name, values), sources)
 
 
 def _from_command_line(backend: type[BaseEnvironment], name: str, given: Sequence[str]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class VaultOptions(BackendOptions):
     login: Login = Login()
     label: str = "plain"
     size: int = 1
+    name: str = "also an argument of open_environment"
 
 
 class VaultEnvironment(CommandEnvironment):

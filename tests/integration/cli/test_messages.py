@@ -25,7 +25,7 @@ SHOW = ("--script", 'echo "$LABEL $SIZE $LENGTH"')
         (("doctor", PLUGIN, "--option", "colour=red"), 2, ["colour", "knows:", "label"]),
         (("doctor", PLUGIN, "--option", "size=big"), 2, ["size", "integer"]),
         (("doctor", PLUGIN, "--option", "hunter2"), 2, ["NAME=VALUE"]),
-        (("doctor", PLUGIN, "--option", "name=x"), 2, ["name", "unknown"]),
+        (("doctor", PLUGIN, "--option", "timeout=5"), 2, ["timeout", "unknown"]),
         (("doctor", PLUGIN, "--options-file", "/absent.toml"), 2, ["/absent.toml", "No such file"]),
         (("doctor", "local", "--option", "colour=red"), 2, ["colour"]),
         (("exec", "local"), 125, ["--script"]),
@@ -94,6 +94,11 @@ def test_the_command_line_wins_over_the_environment_over_the_file(run: Run, fold
     assert lines["option size"] == "--option"
     assert lines["option login"] == "default"
     assert "from-file" not in told
+
+
+def test_an_option_may_be_called_like_an_argument(run: Run) -> None:
+    """An option named `name` reaches the backend."""
+    assert run("exec", PLUGIN, "--option", "name=x", *SHOW).returncode == 0
 
 
 def test_options_from_json(run: Run, folder: Path) -> None:
