@@ -80,7 +80,7 @@ def start(folder: Path) -> Iterator[Start]:
 
     def call(*arguments: str, variables: dict[str, str] | None = None, **settings: object) -> subprocess.Popen[bytes]:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
-        process = subprocess.Popen(
+        process: subprocess.Popen[bytes] = subprocess.Popen(
             [sys.executable, "-m", "hermes_env", *arguments],
             env=environment(folder, **(variables or {})),
             cwd=folder,
@@ -109,7 +109,7 @@ def run(folder: Path) -> Run:
         settings.setdefault("input", b"")
         if "stdin" in settings:
             del settings["input"]
-        return subprocess.run(
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
             [sys.executable, "-m", "hermes_env", *arguments],
             env=environment(folder, **(variables or {})),
             cwd=folder,
@@ -118,5 +118,6 @@ def run(folder: Path) -> Run:
             check=False,
             **settings,  # type: ignore[call-overload]
         )
+        return done
 
     return call
