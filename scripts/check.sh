@@ -10,8 +10,8 @@ step() {
   printf '== %s\n' "$*"
 }
 
-step "format";  "$bin/ruff" format --check --quiet .
-step "lint";    "$bin/ruff" check --quiet .
+step "format";  "$bin/ruff" format --check --quiet --output-format concise .
+step "lint";    "$bin/ruff" check --quiet --output-format concise .
 step "types";   "$bin/mypy" --no-error-summary
 step "tests";   "$bin/pytest" --no-header -q
 step "wheel";   rm -rf "$work/dist" "$work/clean"; "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" . >/dev/null
