@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from hermes_env._codec import decode_lossless
-from hermes_env._errors import BackendUnavailable, InvalidArgument
+from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
 from . import _failure
@@ -179,7 +179,7 @@ def conformance(
     name: Name,
     option: Options = None,
     options_file: OptionsFile = None,
-    profile: Annotated[str, typer.Option("--profile", metavar="quick|default|full")] = "default",
+    profile: Annotated[Literal["quick", "default", "full"], typer.Option("--profile")] = "default",
     chapter: Annotated[list[str] | None, typer.Option("--chapter", metavar="CHAPTER", help="Repeatable.")] = None,
     law: Annotated[list[str] | None, typer.Option("--law", metavar="LAW", help="Only this one. Repeatable.")] = None,
     gap: Annotated[
@@ -193,8 +193,6 @@ def conformance(
     """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
     from ._settings import pairs, settle
 
-    if profile not in ("quick", "default", "full"):
-        raise InvalidArgument("--profile", "must be quick, default or full")
     try:
         from hermes_env_conformance import run as run_suite
     except ModuleNotFoundError as error:
