@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from . import _kill_script, _validate
@@ -19,7 +17,9 @@ from ._process import Process
 from ._stdin import source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+    from types import TracebackType
 
     from ._launch import Channel, Launch, StdinLike, Stream
     from ._process import Dispatcher
