@@ -253,3 +253,12 @@ class Files:
 
 def _conditional(change: Change) -> bool:
     return not isinstance(change, MakeDir) and bool(change.if_sha256 or getattr(change, "if_absent", False))
+
+
+class NativeFiles(Files):
+    """Files of this machine by its own system calls, for environments that share its file system."""
+
+    def __init__(self, env: BaseEnvironment) -> None:
+        from ._native import NativeEngine
+
+        super().__init__(env, NativeEngine(lambda: env.cwd))
