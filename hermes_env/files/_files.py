@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from hermes_env._errors import InvalidArgument
 from hermes_env._stdin import source_of
 from hermes_env._validate import check_size
 
@@ -241,7 +242,7 @@ class Files:
         checked = _checks.check_changes(changes)
         for change in checked:
             if isinstance(change, Write):
-                source_of(change.data, "data")
+                _check_data(change.data)
         if not checked:
             return ()
         if any(_conditional(change) for change in checked):
@@ -249,6 +250,12 @@ class Files:
             with self._conditional:
                 return self._engine.commit(checked, durable=durable)
         return self._engine.commit(checked, durable=durable)
+
+
+def _check_data(data: StdinLike) -> None:
+    if data is None:
+        raise InvalidArgument("data", "is None; empty bytes make an empty file")
+    source_of(data, "data")
 
 
 def _conditional(change: Change) -> bool:
