@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from ._errors import PayloadTooLarge
 from ._launch import COMMAND_ID_VARIABLE, Launch, StdinSource, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from ._capabilities import Capabilities
 
 MAX_ARGUMENT = 120_000

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import Capabilities, CommandEnvironment
 
+from ._options import LocalOptions
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,6 +40,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
+    Options: ClassVar[type[Any] | None] = LocalOptions
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True
