@@ -108,7 +108,8 @@ class BaseEnvironment:
     def _kill(self, command_id: str, channel: Channel, grace: float) -> _kill_script.KillReport | None:  # noqa: ARG002
         """End one command's tree from a second command; None when it has ended already."""
         tenths = str(min(int(grace * 10), 36_000))
-        result = self._run_killer((_kill_script.KILL_SCRIPT, command_id, tenths), 5.0 + grace)
+        args = (_kill_script.KILL_SCRIPT, command_id, tenths)
+        result = self._run_killer(args, 5.0 + grace, user=getattr(channel, "user", None))
         report = _kill_script.parse_kill_report(result.stdout)
         logger.debug("kill of %s: %s", command_id, report)
         return report
@@ -380,11 +381,15 @@ class BaseEnvironment:
             process.kill()
             raise
 
-    def _run_killer(self, args: Sequence[str], timeout: float) -> ExecResult:
-        """Run the kill script; it works while the environment is closing, and nothing kills it in turn."""
+    def _run_killer(self, args: Sequence[str], timeout: float, *, user: str | None = None) -> ExecResult:
+        """Run the kill script; it works while the environment is closing, and nothing kills it in turn.
+
+        It runs as the command's own user: even root may read another user's environment only with CAP_SYS_PTRACE.
+        """
         script, *rest = args
         command = Command(
             ("/bin/sh", "-c", script, "sh", *rest),
+            user=user,
             timeout=timeout,
             output_limit=1 << 16,
             killable=False,

@@ -1,0 +1,137 @@
+"""Makes, inspects and removes the container of an environment."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from hermes_env import BackendUnavailable, EnvironmentGone, InvalidArgument
+
+from ._client import engine_errors, status_of
+from ._labels import ENVIRONMENT, owner_labels
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+    from ._options import DockerOptions
+
+KEEPER = ("/bin/sh", "-c", 'exec sleep "$0"')
+"""Holds the container open for its time to live, with nothing but a shell; the engine then removes it."""
+_HARDENED_PIDS = 512
+_GONE = 30
+"""Seconds for the engine to finish a removal."""
+
+
+def create(api: APIClient, options: DockerOptions) -> str:
+    """Make and start a container; nothing is left of one that does not start.
+
+    Raises:
+        BackendUnavailable, InvalidArgument: It cannot be made.
+    """
+    labels = {**options.labels, **owner_labels(options.ttl)}
+    what = f"container of image {options.image!r}"
+    try:
+        with engine_errors(what):
+            created = api.create_container(**_settings(api, options, labels))
+            api.start(created["Id"])
+        return str(created["Id"])
+    except BaseException as error:
+        with contextlib.suppress(Exception):
+            _remove_labelled(api, labels[ENVIRONMENT])
+        if isinstance(error, EnvironmentGone):
+            # 404 for something that the container needs: a network, a volume driver.
+            raise BackendUnavailable(str(error), reason="not_installed") from error
+        if status_of(error) == 409:
+            raise InvalidArgument("option 'name'", str(error)) from error
+        raise
+
+
+def _settings(api: APIClient, options: DockerOptions, labels: dict[str, str]) -> dict[str, Any]:
+    keeper = options.entrypoint or (*KEEPER, str(max(1, round(options.ttl))))
+    return {
+        "image": options.image,
+        "entrypoint": list(keeper),
+        "name": options.name,
+        "user": options.user,
+        "working_dir": options.workdir,
+        "labels": labels,
+        "platform": options.platform,
+        # An image's health check would run commands beside ours.
+        "healthcheck": {"test": ["NONE"]},
+        "host_config": api.create_host_config(**_host_settings(options)),
+    }
+
+
+def _host_settings(options: DockerOptions) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "init": True,
+        "auto_remove": True,
+        "mounts": [_mount(text) for text in options.mounts],
+        "mem_limit": options.memory,
+        "nano_cpus": None if options.cpus is None else int(options.cpus * 1e9),
+        "pids_limit": options.pids_limit,
+        "read_only": options.read_only,
+        "tmpfs": dict(text.partition(":")[::2] for text in options.tmpfs),
+        "runtime": options.runtime,
+        "network_mode": None if options.network else "none",
+    }
+    if options.hardened:
+        settings |= {
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "network_mode": "none",
+            "pids_limit": options.pids_limit or _HARDENED_PIDS,
+        }
+    return settings
+
+
+def _mount(text: str) -> Any:
+    """A bind of a host path, which must exist (`-v` would make it, owned by root), or a named volume."""
+    from docker.types import Mount
+
+    source, target, mode = (text + ":").split(":")[:3]
+    kind = "bind" if source.startswith("/") else "volume"
+    return Mount(target, source, type=kind, read_only=mode == "ro")
+
+
+def join(api: APIClient, name: str) -> str:
+    """The id of a running container: a name may come to mean another one.
+
+    Raises:
+        EnvironmentGone: There is none, or it does not run.
+        BackendUnavailable: It is paused.
+    """
+    with engine_errors(f"container {name!r}"):
+        found = api.inspect_container(name)
+    check_running(found, name)
+    return str(found["Id"])
+
+
+def check_running(found: dict[str, Any], name: str) -> None:
+    """Raise unless a container can take a command."""
+    state = found["State"]
+    if state["Paused"]:
+        raise BackendUnavailable(f"container {name!r} is paused: unpause it", reason="unreachable")
+    if not state["Running"]:
+        raise EnvironmentGone(f"container {name!r} is not running ({state['Status']})")
+
+
+def remove(api: APIClient, container: str) -> None:
+    """Remove a container and its anonymous volumes, and wait until it is gone; gone already is fine."""
+    try:
+        with engine_errors(f"removal of container {container[:12]}"):
+            api.remove_container(container, force=True, v=True)
+    except EnvironmentGone:
+        return
+    except BackendUnavailable as error:
+        # 409: the engine removes it already, by its time to live.
+        if status_of(error) != 409:
+            raise
+        with contextlib.suppress(EnvironmentGone), engine_errors("wait for removal"):
+            api.wait(container, timeout=_GONE, condition="removed")
+
+
+def _remove_labelled(api: APIClient, environment: str) -> None:
+    """Remove what a failed creation left, also when the engine's answer never came."""
+    for found in api.containers(all=True, filters={"label": f"{ENVIRONMENT}={environment}"}):
+        remove(api, found["Id"])
