@@ -105,7 +105,7 @@ class BaseEnvironment:
         """
         raise NotImplementedError
 
-    def _kill(self, command_id: str, channel: Channel, grace: float) -> _kill_script.KillReport | None:  # noqa: ARG002
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> _kill_script.KillReport | None:
         """End one command's tree from a second command; None when it has ended already."""
         tenths = str(min(int(grace * 10), 36_000))
         args = (_kill_script.KILL_SCRIPT, command_id, tenths)

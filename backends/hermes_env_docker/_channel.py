@@ -22,8 +22,31 @@ _SEND = 1 << 18
 """Bytes per send."""
 _DRAIN = 0.5
 """Seconds to wait for the end of the streams after the main process ended: a background child may hold them."""
+_STALL, _STALLED_DRAIN = 4.5, 0.05
+"""After an exec whose streams were held, engine 20.10 is 4 s late with the end of every exec of that container."""
 _SETTLE = 2.0
 """Seconds for the engine to notice that a process has ended, after its streams have."""
+
+
+class Drain:
+    """How long the commands of one container wait for the end of their streams, once their main process has ended."""
+
+    def __init__(self) -> None:
+        self._stalled_until = 0.0
+
+    def _stalled(self) -> bool:
+        return time.monotonic() < self._stalled_until
+
+    def seconds(self) -> float:
+        """Seconds to wait at most."""
+        return _STALLED_DRAIN if self._stalled() else _DRAIN
+
+    def ran_out(self) -> tuple[Stream, ...]:
+        """The streams that are held, as far as is known: a stalled engine cannot tell, and never which of the two."""
+        if self._stalled():
+            return ()
+        self._stalled_until = time.monotonic() + _STALL
+        return ("stdout", "stderr")
 
 
 class ExecChannel:
@@ -36,6 +59,7 @@ class ExecChannel:
         secret: str,
         user: str | None,
         with_stdin: bool,
+        drain: Drain,
         inspect: Callable[[], dict[str, Any]],
         explain: Callable[[str], Exception],
     ) -> None:
@@ -48,6 +72,7 @@ class ExecChannel:
         self._marks: dict[Stream, EndMark] = {"stdout": EndMark(secret), "stderr": EndMark(secret)}
         self._started = False
         self._stdin_open = with_stdin
+        self._drain = drain
         self._drain_until: float | None = None
         self._gone = False
         self._writing = threading.Lock()
@@ -144,7 +169,7 @@ class ExecChannel:
             if own := self._marks[stream].feed(data):
                 emit(stream, own)
         if self._drain_until is None and self._status() is not None:
-            self._drain_until = time.monotonic() + _DRAIN
+            self._drain_until = time.monotonic() + self._drain.seconds()
 
     def _belongs_to_command(self, data: bytes) -> bool:
         """Tell the first output of a command from the engine's own words when it could not start one.
@@ -175,8 +200,7 @@ class ExecChannel:
         left = self._drain_left()
         if left is None or left > 0:
             return False
-        # The engine does not tell which of the two is held.
-        self.held = ("stdout", "stderr")
+        self.held = self._drain.ran_out()
         return True
 
     # -- end ------------------------------------------------------------------------------------------------------

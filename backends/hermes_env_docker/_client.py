@@ -137,11 +137,12 @@ class Hijacked:
     """The raw connection of one exec, taken over from HTTP."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.socket: socket.socket = stream._sock
+        # The SDK gives out a bare stream; its socket and its answer are where the documented recipes find them.
+        self._stream, self._response = stream, stream._response  # noqa: SLF001
+        self.socket: socket.socket = stream._sock  # noqa: SLF001
         self.socket.setblocking(False)
         # Output that came together with the answer's headers is in the reader's buffer.
-        self.early = bytes(stream._response.raw._fp.fp.peek(1) or b"")
+        self.early = bytes(self._response.raw._fp.fp.peek(1) or b"")  # noqa: SLF001
 
     def shut(self, how: int) -> None:
         """Shut one or both directions; the other side may have done so already."""
@@ -150,6 +151,6 @@ class Hijacked:
 
     def close(self) -> None:
         """Give the connection up."""
-        self._stream._response.close()
+        self._response.close()
         self._stream.close()
         self.socket.close()

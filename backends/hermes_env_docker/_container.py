@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermes_env import BackendUnavailable, EnvironmentGone, InvalidArgument
 
-from ._client import engine_errors, status_of
+from ._client import Hijacked, engine_errors, status_of
 from ._labels import ENVIRONMENT, owner_labels
 
 if TYPE_CHECKING:
@@ -15,27 +15,42 @@ if TYPE_CHECKING:
 
     from ._options import DockerOptions
 
-KEEPER = ("/bin/sh", "-c", 'exec sleep "$0"')
-"""Holds the container open for its time to live, with nothing but a shell; the engine then removes it."""
+KEEPER = (
+    'up(){ read -r u x </proc/uptime;u=${u%.*};};up;e=$((u+$1));(sleep "$1";kill -s KILL $$)&'
+    "while read -r l;do :;done;kill -s KILL -1;up;exec sleep $((e-u))"
+)
+"""Holds the container open for ``$1`` seconds; the engine removes it when the keeper ends.
+
+Its standard input is a lease: the engine closes it when the client that made the container is gone, however it died.
+The keeper then kills every process that it may (all of them in one call: nothing escapes by forking), and keeps the
+container for who wants to look into it, or to remove it by its labels, until its time is over.
+"""
 _HARDENED_PIDS = 512
 _GONE = 30
 """Seconds for the engine to finish a removal."""
 
 
-def create(api: APIClient, options: DockerOptions) -> str:
+def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked]:
     """Make and start a container; nothing is left of one that does not start.
+
+    Returns:
+        Its id, and the connection whose end the keeper waits for.
 
     Raises:
         BackendUnavailable, InvalidArgument: It cannot be made.
     """
     labels = {**options.labels, **owner_labels(options.ttl)}
     what = f"container of image {options.image!r}"
+    lease = None
     try:
         with engine_errors(what):
             created = api.create_container(**_settings(api, options, labels))
+            lease = Hijacked(api.attach_socket(created["Id"], params={"stdin": 1, "stream": 1}))
             api.start(created["Id"])
-        return str(created["Id"])
+        return str(created["Id"]), lease
     except BaseException as error:
+        if lease is not None:
+            lease.close()
         with contextlib.suppress(Exception):
             _remove_labelled(api, labels[ENVIRONMENT])
         if isinstance(error, EnvironmentGone):
@@ -47,10 +62,12 @@ def create(api: APIClient, options: DockerOptions) -> str:
 
 
 def _settings(api: APIClient, options: DockerOptions, labels: dict[str, str]) -> dict[str, Any]:
-    keeper = options.entrypoint or (*KEEPER, str(max(1, round(options.ttl))))
+    keeper = ("/bin/sh", "-c", KEEPER, "hermes-env-keeper", str(max(1, round(options.ttl))))
     return {
         "image": options.image,
-        "entrypoint": list(keeper),
+        "entrypoint": list(options.entrypoint or keeper),
+        # Open until the one connection that is attached to it ends.
+        "stdin_open": True,
         "name": options.name,
         "user": options.user,
         "working_dir": options.workdir,
@@ -90,8 +107,9 @@ def _mount(text: str) -> Any:
     from docker.types import Mount
 
     source, target, mode = (text + ":").split(":")[:3]
-    kind = "bind" if source.startswith("/") else "volume"
-    return Mount(target, source, type=kind, read_only=mode == "ro")
+    if source.startswith("/"):
+        return Mount(target, source, type="bind", read_only=mode == "ro")
+    return Mount(target, source, type="volume", read_only=mode == "ro")
 
 
 def join(api: APIClient, name: str) -> str:

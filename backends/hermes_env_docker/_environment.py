@@ -19,7 +19,7 @@ from hermes_env import (
 )
 
 from . import _client, _container
-from ._channel import ExecChannel
+from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class DockerEnvironment(BaseEnvironment):
         super().__init__(options, **settings)
         self._api: APIClient | None = None
         self._container = ""
+        self._lease: _client.Hijacked | None = None
+        self._drain = Drain()
         self._expires: datetime | None = None
 
     @classmethod
@@ -84,7 +86,7 @@ class DockerEnvironment(BaseEnvironment):
             if self.options.container is not None:
                 self._container = _container.join(self._api, self.options.container)
                 return
-            self._container = _container.create(self._api, self.options)
+            self._container, self._lease = _container.create(self._api, self.options)
             if self.options.entrypoint is None:
                 self._expires = datetime.now(UTC) + timedelta(seconds=self.options.ttl)
         except BaseException:
@@ -97,6 +99,8 @@ class DockerEnvironment(BaseEnvironment):
             if self.options.container is None:
                 _container.remove(self._api, self._container)
         finally:
+            if self._lease is not None:
+                self._lease.close()
             self._api.close()
 
     def _alive(self) -> bool:
@@ -126,6 +130,7 @@ class DockerEnvironment(BaseEnvironment):
             secret=secret,
             user=launch.user,
             with_stdin=with_stdin,
+            drain=self._drain,
             inspect=lambda: self._inspect_exec(exec_id),
             explain=lambda said: self._explain(launch.user, said),
         )
