@@ -200,7 +200,8 @@ class Process:
         except ConnectionError as error:
             end = _End("unknown", cause=error)
         except Exception as error:  # noqa: BLE001 - `wait` raises it
-            end = _End("unknown", failure=error)
+            # What could not be launched has not run.
+            end = _End("cancelled" if self._channel is None else "unknown", failure=error)
         except BaseException as error:
             # An interrupt of the calling thread is a kill.
             self._interrupt("cancelled")

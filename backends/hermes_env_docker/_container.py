@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hermes_env import BackendUnavailable, EnvironmentGone, InvalidArgument
+from hermes_env import (
+    BackendUnavailable,
+    EnvironmentGone,
+    InvalidArgument,
+    owner_is_gone,
+    owner_labels,
+)
 
 from ._client import Hijacked, engine_errors, status_of
-from ._labels import ENVIRONMENT, owner_labels
 
 if TYPE_CHECKING:
     from docker import APIClient
 
     from ._options import DockerOptions
 
+ENVIRONMENT_LABEL, OWNER_LABEL = "hermes_env.environment", "hermes_env.owner"
 KEEPER = (
     'up(){ read -r u x </proc/uptime;u=${u%.*};};up;e=$((u+$1));(sleep "$1";kill -s KILL $$)&'
-    "while read -r l;do :;done;kill -s KILL -1;up;exec sleep $((e-u))"
+    "if read -r l;then n=hermes-env-detached;else kill -s KILL -- -1;n=hermes-env-orphan;fi;up;"
+    'exec /bin/sh -c \'sleep "$1";:\' "$n" $((e-u))'
 )
 """Holds the container open for ``$1`` seconds; the engine removes it when the keeper ends.
 
 Its standard input is a lease: the engine closes it when the client that made the container is gone, however it died.
 The keeper then kills every process that it may (all of them in one call: nothing escapes by forking), and keeps the
-container for who wants to look into it, or to remove it by its labels, until its time is over.
+container for who wants to look into it, or to reap it, until its time is over. A line on the lease says that the client
+leaves on purpose.
 """
+DETACH = b"keep\n"
+_EXPIRES = "hermes_env.expires"
 _HARDENED_PIDS = 512
 _GONE = 30
 """Seconds for the engine to finish a removal."""
@@ -39,7 +52,8 @@ def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked]:
     Raises:
         BackendUnavailable, InvalidArgument: It cannot be made.
     """
-    labels = {**options.labels, **owner_labels(options.ttl)}
+    own = {**owner_labels(secrets.token_hex(16)), _EXPIRES: str(int(time.time() + options.ttl))}
+    labels = {**options.labels, **own}
     what = f"container of image {options.image!r}"
     lease = None
     try:
@@ -52,7 +66,7 @@ def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked]:
         if lease is not None:
             lease.close()
         with contextlib.suppress(Exception):
-            _remove_labelled(api, labels[ENVIRONMENT])
+            _remove_labelled(api, labels[ENVIRONMENT_LABEL])
         if isinstance(error, EnvironmentGone):
             # 404 for something that the container needs: a network, a volume driver.
             raise BackendUnavailable(str(error), reason="not_installed") from error
@@ -112,8 +126,8 @@ def _mount(text: str) -> Any:
     return Mount(target, source, type="volume", read_only=mode == "ro")
 
 
-def join(api: APIClient, name: str) -> str:
-    """The id of a running container: a name may come to mean another one.
+def join(api: APIClient, name: str) -> tuple[str, datetime | None]:
+    """The id of a running container (a name may come to mean another one), and when its time is over.
 
     Raises:
         EnvironmentGone: There is none, or it does not run.
@@ -122,7 +136,8 @@ def join(api: APIClient, name: str) -> str:
     with engine_errors(f"container {name!r}"):
         found = api.inspect_container(name)
     check_running(found, name)
-    return str(found["Id"])
+    expires = (found["Config"]["Labels"] or {}).get(_EXPIRES, "")
+    return str(found["Id"]), datetime.fromtimestamp(int(expires), UTC) if expires.isdigit() else None
 
 
 def check_running(found: dict[str, Any], name: str) -> None:
@@ -151,5 +166,30 @@ def remove(api: APIClient, container: str) -> None:
 
 def _remove_labelled(api: APIClient, environment: str) -> None:
     """Remove what a failed creation left, also when the engine's answer never came."""
-    for found in api.containers(all=True, filters={"label": f"{ENVIRONMENT}={environment}"}):
+    for found in api.containers(all=True, filters={"label": f"{ENVIRONMENT_LABEL}={environment}"}):
         remove(api, found["Id"])
+
+
+def reap(api: APIClient) -> list[str]:
+    """Remove the containers whose client on this machine is dead, unless it detached from them first."""
+    removed = []
+    with engine_errors("list of containers"):
+        found = api.containers(all=True, filters={"label": OWNER_LABEL})
+    for container in found:
+        if owner_is_gone(container["Labels"]) and not _detached(api, container["Id"]):
+            remove(api, container["Id"])
+            removed.append(str(container["Id"]))
+    return removed
+
+
+def _detached(api: APIClient, container: str) -> bool:
+    """Whether the keeper says so; also when it cannot be asked, since its time is bounded anyway."""
+    try:
+        with engine_errors(f"processes of container {container[:12]}"):
+            processes = api.top(container, "-eo pid,args")["Processes"]
+    except EnvironmentGone:
+        return True
+    except BackendUnavailable as error:
+        # 409: it does not run, so nobody can have been left in it.
+        return status_of(error) != 409
+    return any("hermes-env-detached" in process[-1] for process in processes or ())

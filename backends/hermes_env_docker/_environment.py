@@ -21,27 +21,17 @@ from hermes_env import (
 from . import _client, _container
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
+from ._options import DockerOptions
 
 if TYPE_CHECKING:
     from docker import APIClient
 
     from hermes_env import Channel, Launch
 
-    from ._options import DockerOptions
-
 _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
 _MAX_ENVIRONMENT = 1_500_000
 """Bytes of all variables: a quarter of the default 8 MiB stack, less the arguments and the image's own variables."""
-
-
-class _LazyOptions:
-    """Imports the options model, and with it pydantic, when it is asked for."""
-
-    def __get__(self, instance: object, owner: type) -> type[DockerOptions]:
-        from ._options import DockerOptions
-
-        return DockerOptions
 
 
 class DockerEnvironment(BaseEnvironment):
@@ -61,8 +51,9 @@ class DockerEnvironment(BaseEnvironment):
         isolation="container",
         live_stdin=True,
         users=True,
+        reattach=True,
     )
-    Options: ClassVar[Any] = _LazyOptions()
+    Options: ClassVar[type[Any] | None] = DockerOptions
     install: ClassVar[str] = _client.INSTALL
     carries_env: ClassVar[bool] = True
 
@@ -81,14 +72,27 @@ class DockerEnvironment(BaseEnvironment):
     # -- life -----------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        options = self.options
+        if options is None or (options.image is None and options.container is None):
+            raise InvalidArgument(
+                "option 'image'", "give image= for a new container, or container= for an existing one"
+            )
+        if options.container is not None:
+            self._attach(options.container)
+            return
+        self._api = _client.connect(options.host)
+        try:
+            self._container, self._lease = _container.create(self._api, options)
+        except BaseException:
+            self._api.close()
+            raise
+        if options.entrypoint is None:
+            self._expires = datetime.now(UTC) + timedelta(seconds=options.ttl)
+
+    def _attach(self, ident: str) -> None:
         self._api = _client.connect(self.options.host)
         try:
-            if self.options.container is not None:
-                self._container = _container.join(self._api, self.options.container)
-                return
-            self._container, self._lease = _container.create(self._api, self.options)
-            if self.options.entrypoint is None:
-                self._expires = datetime.now(UTC) + timedelta(seconds=self.options.ttl)
+            self._container, self._expires = _container.join(self._api, ident)
         except BaseException:
             self._api.close()
             raise
@@ -99,9 +103,29 @@ class DockerEnvironment(BaseEnvironment):
             if self.options.container is None:
                 _container.remove(self._api, self._container)
         finally:
-            if self._lease is not None:
-                self._lease.close()
+            self._disconnect()
+
+    def _let_go(self) -> None:
+        if self._lease is not None:
+            self._lease.socket.send(_container.DETACH)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._lease is not None:
+            self._lease.close()
+        if self._api is not None:
             self._api.close()
+
+    def _ident(self) -> str:
+        return self._container
+
+    @classmethod
+    def _reap(cls, options: Any) -> list[str]:
+        api = _client.connect(options.host)
+        try:
+            return _container.reap(api)
+        finally:
+            api.close()
 
     def _alive(self) -> bool:
         try:

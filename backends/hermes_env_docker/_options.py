@@ -72,8 +72,6 @@ class DockerOptions(BackendOptions):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        if (self.image is None) == (self.container is None):
-            raise ValueError("give either image= (a new container) or container= (an existing one)")
         if self.container is not None:
             kept = {"container", "host", "user"}
             extra = sorted(
