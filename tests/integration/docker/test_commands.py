@@ -147,7 +147,7 @@ def test_variables_that_the_kernel_refuses(env: BaseEnvironment) -> None:
 
 def test_live_streams(env: BaseEnvironment) -> None:
     """A started command is written to and read from while it runs."""
-    process = env.start("while read -r line; do echo \"got $line\"; done; exit 6", live_stdin=True)
+    process = env.start('while read -r line; do echo "got $line"; done; exit 6', live_stdin=True)
     process.write(b"one\n")
     stream = iter(process)
     assert next(stream) == ("stdout", b"got one\n")
@@ -165,4 +165,6 @@ def test_commands_at_once_use_no_helper_threads(env: BaseEnvironment) -> None:
     while any(process.state in ("new", "staging", "staged") for process in running):
         time.sleep(0.01)
     assert threading.active_count() - before <= len(running) + 1
-    assert [process.wait(120).stdout == payload for process, payload in zip(running, payloads, strict=True)] == [True] * 40
+    assert [process.wait(120).stdout == payload for process, payload in zip(running, payloads, strict=True)] == [
+        True
+    ] * 40
