@@ -20,11 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.schema:
-        print(json.dumps(schema(), indent=2))
+        print(json.dumps(schema(), indent=2))  # noqa: T201 - a command prints
         return 0
     if given.laws:
         for law in LAWS.values():
-            print(f"{law.chapter:<10} {law.name}\n           {law.statement}")
+            print(f"{law.chapter:<10} {law.name}\n           {law.statement}")  # noqa: T201 - a command prints
         return 0
     if given.name is None:
         parser.print_usage(sys.stderr)
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = dict(parse_option(text) for text in given.option)
         gaps = dict(_pair(text) for text in given.gap)
     except ValueError as error:
-        print(f"usage: {error}", file=sys.stderr)
+        print(f"usage: {error}", file=sys.stderr)  # noqa: T201 - a command prints
         return USAGE
     return run(
         given.name,

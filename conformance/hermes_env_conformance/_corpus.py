@@ -27,7 +27,7 @@ class Content:
 
     name: str
     escapes: str
-    """ASCII text; ``\ooo`` is a byte."""
+    r"""ASCII text; ``\ooo`` is a byte."""
 
     @property
     def data(self) -> bytes:

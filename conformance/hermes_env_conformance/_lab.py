@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from . import _check, _corpus
@@ -87,6 +88,11 @@ class Bench:
             closing.start()
             closing.join(_CLOSE)
 
+    def replace_if_gone(self) -> None:
+        """A law may have closed or lost the environment: the next one gets another."""
+        if self._env is not None and not self._env.alive():
+            self.abandon()
+
     def close(self) -> None:
         """Remove what the laws left and close the environment."""
         if self._env is None:
@@ -100,7 +106,7 @@ class Bench:
 def _close_quietly(env: BaseEnvironment) -> None:
     try:
         env.close()
-    except Exception:
+    except Exception:  # noqa: BLE001 - given up because a law hung in it
         return
 
 
@@ -158,6 +164,16 @@ class Lab:
     def scale(self, quick: int, default: int, full: int) -> int:
         """A number that depends on the profile."""
         return {"quick": quick, "default": default, "full": full}[self.settings.profile]
+
+    def examples(self, quick: int, default: int, full: int) -> hypothesis.settings:
+        """Hypothesis settings: the same examples in every run, and no deadline but the law's own."""
+        return hypothesis.settings(
+            max_examples=self.scale(quick, default, full),
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
 
     def content_cases(self) -> list[_corpus.Case]:
         """Every content of the profile."""
@@ -252,5 +268,4 @@ class Lab:
         """Close what the law opened, and replace a shared environment that it has closed."""
         for env in self._opened:
             env.close()
-        if self.bench._env is not None and not self.bench._env.alive():
-            self.bench.abandon()
+        self.bench.replace_if_gone()

@@ -43,7 +43,7 @@ def law(*needs: str, variant: bool = False) -> Callable[[Body], Body]:
 
     def decorate(body: Body) -> Body:
         statement = (body.__doc__ or "").strip()
-        chapter = body.__module__.rpartition("._")[2]
+        chapter = body.__module__.rpartition("._")[2].partition("_")[0]
 
         @functools.wraps(body)
         def guarded(self: Any, lab: Lab) -> None:
@@ -75,7 +75,7 @@ def watched(body: Callable[[], None], lab: Lab) -> None:
     def run() -> None:
         try:
             body()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again on the test's own thread
             caught.append(error)
 
     thread = threading.Thread(target=run, name="hermes-env-law", daemon=True)
@@ -90,7 +90,7 @@ def watched(body: Callable[[], None], lab: Lab) -> None:
 
 
 def _stack(thread: threading.Thread) -> str:
-    frame = sys._current_frames().get(thread.ident or 0)
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the only way to see where it hangs
     if frame is None:
         return "  (ended meanwhile)"
     return "".join(traceback.format_stack(frame)[-4:]).rstrip()

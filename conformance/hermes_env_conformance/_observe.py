@@ -51,7 +51,7 @@ def observe(env: BaseEnvironment) -> Observed:
         same_kernel=kernel,
         same_processes=processes,
         user=_attempt(lambda: env.exec("id").text.strip()[:100]),
-        system=_attempt(lambda: env.exec("uname -srm").text.strip()),
+        system=_attempt(lambda: env.exec("uname -srm").text.strip()[:100]),
     )
 
 

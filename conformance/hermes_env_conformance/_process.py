@@ -132,10 +132,12 @@ END
     @law()
     def test_a_relative_directory_starts_at_the_environments(self, lab: Lab) -> None:
         """The environment's cwd holds for every command, and a relative cwd starts there."""
-        lab.sh("mkdir sub")
-        env = lab.open(cwd=lab.root)
-        same_bytes("pwd", f"{lab.root}\n".encode(), env.exec("pwd").stdout)
-        same_bytes("pwd with cwd='sub'", f"{lab.root}/sub\n".encode(), env.exec("pwd", cwd="sub").stdout)
+        base, name = lab.settings.workspace, f"hermes-law-{secrets.token_hex(6)}"
+        env = lab.open(cwd=base)
+        same_bytes("pwd", f"{base}\n".encode(), env.exec("pwd").stdout)
+        env.exec(["mkdir", name], check=True)
+        seen = env.exec("pwd; rmdir ../" + name, cwd=name).stdout
+        same_bytes(f"pwd with cwd={name!r}", f"{base.rstrip('/')}/{name}\n".encode(), seen)
 
     @law(variant=True)
     def test_variables_arrive_exactly(self, lab: Lab) -> None:
@@ -338,13 +340,16 @@ END
 
 def _tree(lab: Lab) -> str:
     """A script whose children are hard to find; each leaves a growing file as its sign of life."""
-    beat = "while :; do echo x >>{0}; sleep 0.05; done"
-    quoted = {name: beat.format(lab.path(name)) for name in ("child", "nested", "nohup", "session")}
-    session = f"setsid sh -c '{quoted['session']}' 2>/dev/null &" if _has(lab, "setsid") else f"({quoted['session']})&"
-    return (
-        f"({quoted['child']}) & (sh -c '{quoted['nested']}' & wait) & nohup sh -c '{quoted['nohup']}' >/dev/null 2>&1 & "
-        f"{session} wait # {secrets.token_hex(4)}"
-    )
+    beat = {
+        name: f"while :; do echo x >>{lab.path(name)}; sleep 0.05; done"
+        for name in ("child", "nested", "nohup", "session")
+    }
+    own_session = f"setsid sh -c '{beat['session']}'" if _has(lab, "setsid") else beat["session"]
+    return f"""({beat["child"]}) &
+        (sh -c '{beat["nested"]}' & wait) &
+        nohup sh -c '{beat["nohup"]}' >/dev/null 2>&1 &
+        ({own_session}) &
+        wait"""
 
 
 def _has(lab: Lab, program: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,11 +52,46 @@ class SecrecyLaws:
         """Variables given when an environment is opened are as secret as those of one command."""
         secret = canary()
         env = lab.open(env={"TOKEN": secret.decode()})
+        env.exec(["mkdir", "-p", lab.root], check=True)
         with watched_argv(lab, secret) as seen:
             process = env.start(_WAIT, cwd=lab.root)
-            _let_go(lab)
+            lab.until(lambda: env.exec(["test", "-e", lab.path("started")]).ok, "the command runs")
+            env.exec("sleep 0.2; : >go", cwd=lab.root)
             process.wait(lab.patience)
         equal("processes that show them", set(), seen.found)
+
+    @law(variant=True)
+    def test_file_content_is_in_no_argument_list(self, lab: Lab) -> None:
+        """While a file is written or read, its content is in no argument list, here or inside."""
+        secret, path = canary(), lab.path("file")
+
+        def slow() -> Iterator[bytes]:
+            yield secret * 40
+            time.sleep(0.2)
+            yield secret
+
+        with watched_argv(lab, secret) as seen:
+            for data in (slow(), secret * 40, secret * 40):
+                lab.env.files.write_bytes(path, data)
+                lab.env.files.read_bytes(path)
+            lab.env.files.remove(path)
+        equal("processes that show it", set(), seen.found)
+
+    @law()
+    def test_a_file_that_is_being_written_is_private(self, lab: Lab) -> None:
+        """While content arrives, nobody but the owner can read the file that takes it, whatever the umask is."""
+        listing: list[str] = []
+
+        def slow() -> Iterator[bytes]:
+            yield b"secret" * 100_000
+            listing.extend(lab.sh("ls -lnA box").text.splitlines())
+            yield b"end"
+
+        lab.sh("mkdir box; printf old >box/file; chmod 644 box/file")
+        with _umask(0):
+            lab.env.files.write_bytes(lab.path("box/file"), slow())
+        others = [line for line in listing if line[:1] == "-" and not line.endswith(" file")]
+        equal("files that others can read", [], [line[:10] for line in others if line[4:10] != "------"])
 
     @law()
     def test_nothing_that_travels_is_logged(self, lab: Lab) -> None:
@@ -63,6 +101,8 @@ class SecrecyLaws:
             lab.env.exec("cat", stdin=secret.encode() * 3)
             lab.env.exec(f"echo {secret}; exit 1", env={"TOKEN": secret})
             lab.env.exec(["echo", secret])
+            lab.env.files.write_bytes(lab.path("file"), secret.encode())
+            lab.env.files.read_bytes(lab.path("file"))
             for call in _failures(lab, secret):
                 with pytest.raises((HermesEnvError, OSError)):
                     call()
@@ -134,4 +174,16 @@ def _failures(lab: Lab, secret: str) -> list[Callable[[], object]]:
         lambda: lab.env.exec(script, env={"TOKEN": f"{secret}\0"}),
         lambda: lab.env.exec(script, env=env, cwd=lab.path("missing")),
         lambda: lab.env.exec(script, env=env, timeout=-1),
+        lambda: lab.env.files.write_bytes(lab.path("missing/file"), secret.encode()),
+        lambda: lab.env.files.write_bytes(lab.path("x"), secret.encode(), if_sha256="0" * 64),
     ]
+
+
+@contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    """The most careless umask that a caller may have."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_env import CommandCancelled, InvalidArgument, OutcomeUnknown
@@ -44,15 +44,8 @@ class StdinLaws:
     @law()
     def test_any_bytes_arrive_on_stdin(self, lab: Lab) -> None:
         """Bytes that nobody thought of arrive on stdin as well."""
-        examples = lab.scale(5, 25, 300)
 
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-        )
+        @lab.examples(5, 25, 300)
         @given(st.binary(max_size=3000))
         def arrives(data: bytes) -> None:
             lab.env.exec("cat >in", stdin=data, cwd=lab.root)

@@ -9,6 +9,8 @@ import pytest
 
 from hermes_env import BaseEnvironment, open_environment
 
+from ._files import FileContentLaws
+from ._files_names import FileNameLaws
 from ._lab import WORKSPACE, Bench, Lab, Settings
 from ._law import Law, laws_of
 from ._lifecycle import LifecycleLaws
@@ -26,7 +28,7 @@ _BENCH = pytest.StashKey[Bench]()
 
 
 # pytest collects the last base first, so the chapters stand in reverse.
-class ConformanceSuite(LifecycleLaws, SecrecyLaws, ProcessLaws, OutputLaws, StdinLaws):
+class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws, ProcessLaws, OutputLaws, StdinLaws):
     """All laws of the contract, for one backend.
 
     A plugin's own test file holds no more than::
@@ -69,7 +71,7 @@ class ConformanceSuite(LifecycleLaws, SecrecyLaws, ProcessLaws, OutputLaws, Stdi
     def lab(self, request: pytest.FixtureRequest) -> Iterator[Lab]:
         """What the law works with; also marks a known gap and reports to the recorder."""
         check_laws(type(self))
-        declared: Law = getattr(request.function, "law")
+        declared: Law = request.function.law
         recorder = Recorder.of(request.config)
         recorder.begin(request.node, declared, type(self))
         if reason := self.known_gaps.get(declared.name):
