@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from . import _validate
@@ -20,7 +18,9 @@ from ._process import Process
 from ._request import check_command
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+    from types import TracebackType
 
     from ._kill_script import KillReport
     from ._launch import Channel, StdinLike, Stream

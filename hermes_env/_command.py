@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ from ._errors import PayloadTooLarge
 from ._launch import COMMAND_ID_VARIABLE, Launch, StdinSource, Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from ._capabilities import Capabilities
 
 MAX_ARGUMENT = 120_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ._errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ._base import BaseEnvironment
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ._command import Command, payload
@@ -12,6 +11,8 @@ from ._launch import SupportsPump
 from ._shell import GUARD_STATUS, frame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ._command import Prepared
     from ._kill_script import KillReport
     from ._launch import Channel, Launch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +22,8 @@ from ._output import BoundedBuffer, LiveOutput
 from ._result import NO_EXIT_CODE, ExecResult, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ._command import Command
     from ._launch import Channel, Stream
 

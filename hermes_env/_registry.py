@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,8 @@ from ._base import BaseEnvironment
 from ._errors import BackendNotFound, BackendUnavailable, HermesEnvError, InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ._capabilities import Capabilities, StdinMode
 
 GROUP = "hermes_env.backends"

@@ -6,9 +6,12 @@ JSON and HTTP transports replace what is not UTF-8, and some shells misread it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ._codec import encode_lossless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 GUARD_STATUS = 125
 """Exit status of our own refusals; only believed together with the guard's nonce on stderr."""
