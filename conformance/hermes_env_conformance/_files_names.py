@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hermes_env.files import MakeDir, Move, Remove, Write
 
 from hermes_env import FileChanged, InvalidArgument
+from hermes_env.files import Change, MakeDir, Move, Remove, Write
 
 from ._check import equal, holds, same_bytes
 from ._corpus import NASTY_NAMES
@@ -154,7 +154,7 @@ class FileNameLaws:
 
     @law()
     def test_a_listing_is_complete(self, lab: Lab) -> None:
-        """`list_dir` names everything once, hidden files too, in the order of the names' bytes; links are not followed."""
+        """`list_dir` names everything once, hidden files too, in the order of their bytes; links are not followed."""
         lab.sh("mkdir box; cd box; : >b; : >.hidden; mkdir a; ln -s nowhere link; : >Z; printf 123 >c")
         seen = [(one.name, one.kind) for one in lab.env.files.list_dir(lab.path("box"))]
         expected = [
@@ -227,7 +227,7 @@ class FileNameLaws:
     def test_changes_are_made_together_or_not_at_all(self, lab: Lab) -> None:
         """`commit` applies every change, and none of them when one cannot be applied."""
         lab.sh("printf a >a; printf b >b; printf c >c")
-        good = [
+        good: list[Change] = [
             Write(path=lab.path("a"), data=b"new a"),
             Remove(path=lab.path("b")),
             Move(path=lab.path("c"), dst=lab.path("d")),

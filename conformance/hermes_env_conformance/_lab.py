@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,7 @@ class Bench:
         self.opener, self.oracle, self.settings = opener, oracle, settings
         self._env = first
         self._base: str | None = None
+        self._moment: float | None = None
 
     @property
     def env(self) -> BaseEnvironment:
@@ -79,6 +80,15 @@ class Bench:
             _demand(self.env.exec(f"mkdir -m 700 {base}"), f"make the working directory {base}")
             self._base = base
         return self._base
+
+    @property
+    def moment(self) -> float:
+        """Seconds that are enough for a command to start and do a little: some times what one takes here."""
+        if self._moment is None:
+            start = time.monotonic()
+            self.env.exec("true")
+            self._moment = 0.3 + 10 * (time.monotonic() - start)
+        return self._moment
 
     def abandon(self) -> None:
         """Never use this environment again; closing it may hang too."""
@@ -147,6 +157,11 @@ class Lab:
     def deadline(self) -> float:
         """Seconds after which this law is taken to hang."""
         return self.settings.deadline
+
+    @property
+    def moment(self) -> float:
+        """Seconds that are enough for a command to start and do a little."""
+        return self.bench.moment
 
     @property
     def root(self) -> str:
@@ -248,6 +263,25 @@ class Lab:
     def until_exists(self, name: str) -> None:
         """Wait for a file that a command makes in the law's directory."""
         self.until(lambda: self.exists(name), f"the command makes {name!r}")
+
+    def together(self, calls: Sequence[Callable[[], object]]) -> None:
+        """Make these calls at the same time, each on a thread of its own; raises what the first of them raised."""
+        errors: list[BaseException] = []
+
+        def run(call: Callable[[], object]) -> None:
+            try:
+                call()
+            except BaseException as error:  # noqa: BLE001 - raised again below
+                errors.append(error)
+
+        threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(self.patience)
+            _check.holds(not thread.is_alive(), f"a call did not return within {self.patience:g} s")
+        if errors:
+            raise errors[0]
 
     @contextmanager
     def soon(self, what: str) -> Iterator[None]:
