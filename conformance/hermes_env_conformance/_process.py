@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -259,7 +258,7 @@ END
     def test_a_timeout_raises_with_the_output_so_far(self, lab: Lab) -> None:
         """A command over its deadline raises CommandTimeout, in time and with what it had written."""
         with lab.soon("the error"), pytest.raises(CommandTimeout) as caught:
-            lab.env.exec("echo before; sleep 600; echo after", timeout=0.7)
+            lab.env.exec("echo before; sleep 600; echo after", timeout=lab.moment)
         same_bytes("stdout so far", b"before\n", caught.value.result.stdout)
         equal("state", "cancelled", caught.value.result.state)
 
@@ -267,7 +266,7 @@ END
     def test_a_timeout_ends_the_whole_tree(self, lab: Lab) -> None:
         """After a timeout no child is left: background, nested, nohup or in a session of its own."""
         with pytest.raises(CommandTimeout):
-            lab.env.exec(_tree(lab), timeout=1.5)
+            lab.env.exec(_tree(lab), timeout=2 * lab.moment)
         _expect_stillness(lab)
 
     @law("kill_scope=command")
@@ -315,16 +314,12 @@ END
     def test_a_kill_right_after_start_is_safe(self, lab: Lab) -> None:
         """Killed in any early state a command never goes on; anyone may call `kill`, any number of times."""
         for delay in (0.0, 0.001, 0.01, 0.05):
-            process = lab.env.start(f"sleep 1; echo on >>{lab.path('went-on')}")
+            process = lab.env.start(f"sleep 0.5; echo on >>{lab.path('went-on')}")
             time.sleep(delay)
-            killers = [threading.Thread(target=process.kill) for _ in range(3)]
-            for thread in killers:
-                thread.start()
+            lab.together([process.kill] * 3)
             with pytest.raises(CommandCancelled):
                 process.wait(lab.patience)
-            for thread in killers:
-                thread.join(lab.patience)
-        time.sleep(1.2)
+        time.sleep(0.6)
         holds(not lab.exists("went-on"), "a killed command went on")
 
     @law()
@@ -361,8 +356,8 @@ def _expect_stillness(lab: Lab) -> None:
     size = "cat child nested nohup session 2>/dev/null | wc -c"
     first = int(lab.sh(size).stdout)
     holds(first > 0, "the children never ran, so the law says nothing")
-    time.sleep(0.5)
-    equal("signs of life half a second later", first, int(lab.sh(size).stdout))
+    time.sleep(0.4)
+    equal("signs of life a while later", first, int(lab.sh(size).stdout))
 
 
 def _terminate(lab: Lab, process: Process, grace: float) -> None:

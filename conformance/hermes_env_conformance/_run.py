@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Collection, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from hermes_env import (
     BackendNotFound,
@@ -127,7 +129,10 @@ def _pytest(suite: type, chosen: list[str], recorder: Recorder, out: IO[str]) ->
     added = {name: os.environ.pop(name) for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS") if name in os.environ}
     plugins = [Collector(suite, chosen), _Progress(recorder, out), recorder]
     try:
-        pytest.main(arguments, plugins=plugins)
+        with tempfile.TemporaryDirectory() as scratch:
+            # Hypothesis would leave a folder in the user's directory.
+            set_hypothesis_home_dir(scratch)
+            pytest.main(arguments, plugins=plugins)
     finally:
         os.environ.update(added)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -198,9 +197,6 @@ class StdinLaws:
         """Killing a command that does not read its stdin ends the transfer too."""
         process = lab.env.start("sleep 600", stdin=PATTERN.fill(4 * MIB))
         lab.until(lambda: process.state == "dispatched", "the command is dispatched")
-        killer = threading.Thread(target=process.kill)
-        killer.start()
+        lab.together([process.kill])
         with pytest.raises((CommandCancelled, OutcomeUnknown)):
             process.wait(lab.patience)
-        killer.join(lab.patience)
-        holds(not killer.is_alive(), "kill did not return")
