@@ -269,15 +269,15 @@ class _Login:
             )
 
     def _agent_keys(self, undo: contextlib.ExitStack) -> Iterator[tuple[str, paramiko.PKey]]:
-        if self._target.agent == "none" or not os.environ.get("SSH_AUTH_SOCK"):
+        path = self._target.agent_socket
+        if not path:
             return
         try:
-            agent = paramiko.Agent()
+            agent = _open_agent(path, undo)
         except _ERRORS as error:
-            self._problems.append(f"agent: {error}")
+            self._problems.append(f"agent {path}: {error}")
             return
-        undo.callback(agent.close)
-        listed = None if self._target.agent == "all" else set(self._public_keys())
+        listed = set(self._public_keys()) if self._target.agent_listed_only else None
         for key in agent.get_keys():
             if listed is None or key.get_base64() in listed:
                 yield f"agent key {key.get_name()}", key
@@ -308,6 +308,15 @@ class _Login:
         if os.path.exists(f"{path}-cert.pub"):
             key.load_certificate(f"{path}-cert.pub")
         return key
+
+
+def _open_agent(path: str, undo: contextlib.ExitStack) -> Any:
+    """The agent at a socket; paramiko's own class knows only the one in SSH_AUTH_SOCK."""
+    sock = undo.enter_context(socket.socket(socket.AF_UNIX))
+    sock.connect(path)
+    agent: Any = paramiko.agent.AgentSSH()
+    agent._connect(sock)  # noqa: SLF001 - the only way to say which socket
+    return agent
 
 
 def _parse_key(path: str, passphrase: str | None) -> paramiko.PKey:

@@ -21,7 +21,8 @@ class Target:
         known: What is known of its host key.
         key_files: Private keys to try; those that do not exist are skipped unless `keys_required`.
         keys_required: The caller named the key files: one that cannot be used is an error.
-        agent: ``all`` keys of the agent, only those ``listed`` in `key_files`, or ``none``.
+        agent_socket: Where the agent listens; None asks no agent.
+        agent_listed_only: Of the agent's keys use only those whose public half lies beside one of `key_files`.
         passphrase, password: Secrets, or who gives them when they are needed.
         jumps: Hosts to go through, nearest first.
         proxy_command: Command whose streams are the connection.
@@ -36,7 +37,8 @@ class Target:
     known: KnownHosts
     key_files: tuple[str, ...] = ()
     keys_required: bool = False
-    agent: str = "none"
+    agent_socket: str | None = None
+    agent_listed_only: bool = False
     passphrase: Secret | None = None
     password: Secret | None = None
     jumps: tuple[Target, ...] = ()
