@@ -32,15 +32,20 @@ _EXPORTS = {
     "PayloadTooLarge": "_errors",
     "Process": "_process",
     "StagingError": "_errors",
+    "StdinLike": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
     "SupportsPump": "_launch",
     "TransportError": "_errors",
     "Unsupported": "_errors",
     "VerificationError": "_errors",
+    "attach": "_registry",
     "list_backends": "_registry",
     "load_backend": "_registry",
     "open_environment": "_registry",
+    "owner_is_gone": "_owner",
+    "owner_labels": "_owner",
+    "reap": "_registry",
     "parse_kill_report": "_kill_script",
 }
 
@@ -70,14 +75,19 @@ if TYPE_CHECKING:
     from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
     from ._launch import Launch as Launch
+    from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
     from ._launch import SupportsPump as SupportsPump
+    from ._owner import owner_is_gone as owner_is_gone
+    from ._owner import owner_labels as owner_labels
     from ._options import BackendOptions as BackendOptions
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
+    from ._registry import attach as attach
     from ._registry import list_backends as list_backends
     from ._registry import load_backend as load_backend
     from ._registry import open_environment as open_environment
+    from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list

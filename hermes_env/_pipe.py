@@ -106,12 +106,12 @@ class PipeDispatcher:
         if data != b"":
             channel.write(frame(data or b""))
 
-    def settle(self, result: ExecResult) -> ExecResult:
+    def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
         """Raise what the guard reported: the directory could not be entered, nothing ran."""
         nonce = self._command.nonce.encode()
-        if result.exit_code != GUARD_STATUS or nonce not in result.stderr:
+        if result.exit_code != GUARD_STATUS or nonce not in opening:
             return result
-        word = result.stderr.partition(nonce)[2].split(maxsplit=1)[0]
+        word = opening.partition(nonce)[2].split(maxsplit=1)[0]
         raise cwd_error(word.decode("ascii", "replace"), self._command.cwd or ".")
 
     def kill(self, channel: Channel, grace: float) -> KillReport | None:
