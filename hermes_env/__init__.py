@@ -31,6 +31,7 @@ _EXPORTS = {
     "PayloadTooLarge": "_errors",
     "Process": "_process",
     "StagingError": "_errors",
+    "StagedEnvironment": "_staged",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
     "SupportsPump": "_launch",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from ._registry import load_backend as load_backend
     from ._registry import open_environment as open_environment
     from ._result import ExecResult as ExecResult
+    from ._staged import StagedEnvironment as StagedEnvironment
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list
 

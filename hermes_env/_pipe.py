@@ -103,11 +103,8 @@ class PipeDispatcher:
 
     def settle(self, result: ExecResult) -> ExecResult:
         """Raise what the guard reported: the directory could not be entered, nothing ran."""
-        nonce = self._command.nonce.encode()
-        if result.exit_code != GUARD_STATUS or nonce not in result.stderr:
-            return result
-        word = result.stderr.partition(nonce)[2].split(maxsplit=1)[0]
-        raise cwd_error(word.decode("ascii", "replace"), self._command.cwd or ".")
+        refused_cwd(result, self._command)
+        return result
 
     def kill(self, channel: Channel, grace: float) -> KillReport | None:
         """End the command's tree."""
@@ -117,6 +114,15 @@ class PipeDispatcher:
         """The channel is gone: the writer ends, unless the caller's own iterable blocks it."""
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join(_JOIN)
+
+
+def refused_cwd(result: ExecResult, command: Command) -> None:
+    """Raise what the guard reported on stderr, if it did."""
+    nonce = command.nonce.encode()
+    if result.exit_code != GUARD_STATUS or nonce not in result.stderr:
+        return
+    word = result.stderr.partition(nonce)[2].split(maxsplit=1)[0]
+    raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")
 
 
 def cwd_error(word: str, cwd: str) -> OSError:
