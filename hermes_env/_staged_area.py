@@ -61,7 +61,7 @@ class StagingArea:
         self._touched = 0.0
         self._trash: deque[str] = deque()
         self._claims: deque[str] = deque()
-        self._doubtful: deque[str] = deque(maxlen=_CLAIMS)
+        self._doubtful: deque[str] = deque(maxlen=_TRASH)
         self._alarm: _timer.Alarm | None = None
         self._removed = False
 
@@ -193,27 +193,35 @@ class StagingArea:
         """The command's output arrived: its files go with the next command, or soon."""
         with self._lock:
             self._trash.append(command_id)
-            if self._alarm is None and not self._removed:
-                self._alarm = _timer.call_at(time.monotonic() + _FLUSH_AFTER, self._flush)
+            self._flush_soon()
 
-    def take_trash(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Ended commands to clean up after in the next script: their files, and the claims of long ended ones."""
+    def _flush_soon(self) -> None:
+        if self._alarm is None and not self._removed:
+            self._alarm = _timer.call_at(time.monotonic() + _FLUSH_AFTER, self._flush)
+
+    def take_trash(self) -> tuple[list[str], list[str]]:
+        """Ended commands whose files, and long ended ones whose claims, the next script erases."""
         with self._lock:
-            trash = [self._trash.popleft() for _ in range(min(_TRASH, len(self._trash)))]
+            trash = _take(self._trash, _TRASH)
             self._claims.extend(trash)
-            claims = [self._claims.popleft() for _ in range(min(_TRASH, len(self._claims) - _CLAIMS))]
-        return trash, claims
+            return trash, _take(self._claims, min(_TRASH, len(self._claims) - _CLAIMS))
+
+    def give_back(self, trash: Sequence[str]) -> None:
+        """The script that was to erase these did not run."""
+        with self._lock:
+            self._trash.extend(trash)
+
+    def doubtful(self) -> list[str]:
+        """Commands whose files may still arrive: every script erases them."""
+        with self._lock:
+            return list(self._doubtful)
 
     def doubt(self, command_id: str) -> None:
-        """Files of this command may be there, or may still arrive: they are erased again and again until `remove`."""
+        """Files of this command may be there, or may still arrive: every later script erases them."""
         with self._lock:
             if command_id not in self._doubtful:
                 self._doubtful.append(command_id)
-
-    def doubtful(self) -> Sequence[str]:
-        """Commands whose files may still arrive."""
-        with self._lock:
-            return list(self._doubtful)
+            self._flush_soon()
 
     def erase(self, command_id: str) -> bool:
         """Erase the files of a command now and fence it; False when the environment does not confirm."""
@@ -225,8 +233,9 @@ class StagingArea:
             if self._removed:
                 return
         trash, _ = self.take_trash()
-        if trash:
-            self._quietly(lambda nonce: text.erase_text(nonce, self.home, trash))
+        ids = [*trash, *self.doubtful()]
+        if ids:
+            self._quietly(lambda nonce: text.erase_text(nonce, self.home, ids))
 
     def _quietly(self, build: Callable[[str], str]) -> bool:
         """Run a clean-up script; what fails here is erased again later, or has gone with its environment."""
@@ -237,3 +246,7 @@ class StagingArea:
             logger.debug("clean-up not confirmed: %s", type(error).__name__)
             return False
         return _staged_reply.words(reply, nonce) == ["ok"]
+
+
+def _take(queue: deque[str], count: int) -> list[str]:
+    return [queue.popleft() for _ in range(min(count, len(queue)))]

@@ -75,6 +75,7 @@ class StagedDispatcher:
         self._paths: list[str] = []
         self._stdin_error: BaseException | None = None
         self._channel: StagedChannel | None = None
+        self._trash: list[str] = []
         self._left = False
 
     # -- staging --------------------------------------------------------------------------------------------------
@@ -87,33 +88,42 @@ class StagedDispatcher:
             return
 
     def _stage_all(self, cancelled: Callable[[], bool]) -> None:
-        self._sweep_late()
         try:
             self._area.ready()
         except ConnectionError as error:
             raise StagingError("the environment does not answer; nothing ran") from error
         command, size = self._command, None
         if command.stdin is not None:
-            counter = _Counter(command.stdin.chunks, self._limit)
-            self._upload("in", counter.chunks(cancelled), cancelled)
-            if counter.error is not None:
-                raise counter.error
-            size = counter.total
+            size = self._upload_stdin(command.stdin.chunks, cancelled)
         if text.is_long(command, MAX_ARGUMENT):
             assert isinstance(command.program, str)
             self._upload("cmd", iter([encode_lossless(command.program)]), cancelled)
             command = replace(command, program=text.FILE_PROGRAM)
         self._upload("sh", iter([self._script(command, size)]), cancelled)
 
+    def _upload_stdin(self, source: Iterator[bytes | memoryview], cancelled: Callable[[], bool]) -> int:
+        """The bytes sent; what the caller's own iterable raises is raised as it is."""
+        counter = _Counter(source, self._limit)
+        try:
+            self._upload("in", counter.chunks(cancelled), cancelled)
+        except StagingError:
+            if counter.error is None:
+                raise
+        if counter.error is not None:
+            raise counter.error
+        if not counter.complete:
+            raise StagingError("the backend did not take all of stdin; nothing ran")
+        return counter.total
+
     def _script(self, command: Command, size: int | None) -> bytes:
-        trash, claims = self._area.take_trash()
+        self._trash, claims = self._area.take_trash()
         return text.command_script(
             command,
             self._area.home,
             self._area.encoder,
             inline=self._area.inline,
             stdin_size=size,
-            trash=trash,
+            trash=[*self._trash, *self._area.doubtful()],
             claims=claims,
         )
 
@@ -135,6 +145,7 @@ class StagedDispatcher:
         except HermesEnvError:
             raise
         except Exception as error:
+            self._left = True  # It may land yet.
             if cancelled():
                 raise _Cancelled from error
             raise StagingError("a private file could not be uploaded; nothing ran") from error
@@ -142,11 +153,6 @@ class StagedDispatcher:
     def _erase_late(self) -> None:
         """An upload that was left behind returned: what it made is erased now."""
         self._unstage_all()
-
-    def _sweep_late(self) -> None:
-        """Uploads of earlier commands that were given up may have landed since."""
-        for command_id in self._area.doubtful():
-            self._area.erase(command_id)
 
     # -- dispatch -------------------------------------------------------------------------------------------------
 
@@ -189,14 +195,19 @@ class StagedDispatcher:
     def discard(self) -> None:
         """Erase what is left of the command."""
         channel, command_id = self._channel, self._command.id
+        if channel is None or not channel.settled:
+            self._area.give_back(self._trash)
         if channel is None:
-            if not self._unstage_all() or self._left:
-                self._area.doubt(command_id)
+            self._discard_staged()
         elif channel.settled and not channel.killed:
             self._area.ended(command_id)
         elif not self._area.erase(command_id):
             self._unstage_all()
             self._area.doubt(command_id)
+
+    def _discard_staged(self) -> None:
+        if not self._unstage_all() or self._left:
+            self._area.doubt(self._command.id)
 
     def _unstage_all(self) -> bool:
         """Remove every file that may have been staged; False when the backend does not confirm."""
@@ -217,7 +228,8 @@ class _Counter:
         self._source = source
         self._limit = limit
         self.total = 0
-        self.error: BaseException | None = None
+        self.complete = False
+        self.error: Exception | None = None
 
     def chunks(self, cancelled: Callable[[], bool]) -> Iterator[bytes]:
         """The chunks as bytes; ends by an error when the command is cancelled meanwhile."""
@@ -225,7 +237,8 @@ class _Counter:
             for chunk in self._source:
                 self._check(len(chunk), cancelled)
                 yield bytes(chunk)
-        except BaseException as error:
+            self.complete = True
+        except Exception as error:
             self.error = error
             raise
 

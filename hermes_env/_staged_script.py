@@ -144,6 +144,7 @@ _h_report ${_h_r:-dead}
 _KILL = r"""
 umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_g=$4
 ( true >"$_h_d/$_h_i.stop" ) 2>/dev/null
+_h_x=no; [ -f "$_h_d/$_h_i.stop" ] && _h_x=yes
 _h_lease 2>/dev/null
 if mkdir "$_h_d/$_h_i.claim" 2>/dev/null; then
   echo fenced >"$_h_d/$_h_i.rc"; echo "killed 0 left 0"; _h_say done; exit 0
@@ -157,6 +158,8 @@ while :; do
   while [ "$_h_w" -lt 8 ]; do
     _h_p=; read -r _h_p 2>/dev/null <"$_h_d/$_h_i.pid"
     [ ! -f "$_h_d/$_h_i.rc" ] || break 2
+    # The client had the result already and erased everything.
+    if [ "$_h_x" = yes ] && [ ! -f "$_h_d/$_h_i.stop" ]; then break 2; fi
     if [ -n "$_h_p" ] && ! _h_alive "$_h_p"; then break 2; fi
     _h_w=$((_h_w + 1)); sleep 0.05 2>/dev/null || sleep 1
   done

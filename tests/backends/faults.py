@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
-Kind = Literal["delay", "error_before", "error_after", "lost", "late", "twice"]
+Kind = Literal["delay", "error_before", "error_after", "lost", "late", "twice", "abandoned"]
 """What goes wrong.
 
 =============== =======================================================================================
@@ -18,6 +18,7 @@ Kind = Literal["delay", "error_before", "error_after", "lost", "late", "twice"]
 ``error_after`` the step does its work, then fails
 ``lost``        the step does its work, then does not answer before the gate opens, and fails then
 ``late``        the step fails at once; its work is done when the gate opens
+``abandoned``   the step's work begins, the step fails when the gate opens, and the work goes on
 ``twice``       the request is sent again after its work was done: the second reply is what arrives
 =============== =======================================================================================
 """
@@ -41,7 +42,7 @@ class Fault:
     reached: threading.Event = field(default_factory=threading.Event)
     """Set when the fault strikes."""
     landed: threading.Event = field(default_factory=threading.Event)
-    """Set when the work of the step has been done."""
+    """Set when the work of the step has been done, or has failed."""
 
 
 class Faults:
@@ -97,12 +98,18 @@ class Faults:
         if fault.kind == "error_before":
             raise SdkError("refused")
         if fault.kind == "late":
-            self._later(fault, work)
+            self._aside(fault, lambda: (fault.gate.wait(), work()))
+            raise SdkError("connection reset")
+        if fault.kind == "abandoned":
+            self._aside(fault, work)
+            fault.gate.wait()
             raise SdkError("connection reset")
         if fault.kind == "delay":
             fault.gate.wait()
-        value = work()
-        fault.landed.set()
+        try:
+            value = work()
+        finally:
+            fault.landed.set()
         if fault.kind == "twice":
             return work()
         if fault.kind == "lost":
@@ -111,13 +118,14 @@ class Faults:
             raise SdkError("connection reset")
         return value
 
-    def _later(self, fault: Fault, work: Callable[[], object]) -> None:
+    def _aside(self, fault: Fault, work: Callable[[], object]) -> None:
+        """Do the work on a thread that nobody waits for, as a service does when its client is gone."""
+
         def land() -> None:
-            fault.gate.wait()
             try:
                 work()
             except (SdkError, OSError):
-                return  # The environment is gone by now: the late work fails, as it would there.
+                return  # The environment is gone by now.
             finally:
                 fault.landed.set()
 
