@@ -358,6 +358,15 @@ class StagedChannel:
             self._status, self.held, self.settled = report.status, report.held, True
             return
         reason = report.reason or report.word
+        if reason == "dead" and not self.killed:
+            # Something ended the script, the backend's own time limit for example: what it left is ended, too.
+            self._end_orphans()
         if self.killed or reason not in _REFUSALS:
             raise ConnectionError(f"the command did not end by itself ({reason})") from self._cause
         raise StagingError(f"{_REFUSALS[reason]}; nothing ran") from self._cause
+
+    def _end_orphans(self) -> None:
+        try:
+            self._area.kill(self._command.id, 0.0)
+        except (HermesEnvError, ConnectionError) as error:
+            self._cause = self._cause or error

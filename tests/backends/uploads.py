@@ -30,9 +30,10 @@ codecs.register_error("one-for-each-byte", _replace_one)
 class UploadSdk:
     """The SDK and the service behind it; files live under a directory of the test."""
 
-    def __init__(self, root: str, shell: str) -> None:
+    def __init__(self, root: str, shell: str, path: str) -> None:
         self.root = root
         self.shell = shell
+        self.path = path
         self.faults = Faults()
 
     def upload(self, path: str, source: Iterator[bytes]) -> None:
@@ -59,12 +60,12 @@ class UploadSdk:
 
     def _execute(self, text: str, timeout: float) -> str:
         process = subprocess.Popen(
-            self.shell.split(),
+            self.shell.split(),  # Absolute, or found through the test's own PATH.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.root,
-            env={"PATH": os.environ["PATH"], "TMPDIR": f"{self.root}/tmp", "HOME": self.root},
+            env={"PATH": self.path, "TMPDIR": f"{self.root}/tmp", "HOME": self.root},
             start_new_session=True,
         )
         try:
@@ -81,6 +82,8 @@ class UploadOptions(BackendOptions):
 
     root: str
     shell: str = "bash"
+    path: str | None = None
+    """PATH of the service; None is that of the test."""
     time_limit: float = 3600.0
 
 
@@ -94,7 +97,7 @@ class UploadEnvironment(StagedEnvironment):
 
     def _open(self) -> None:
         os.makedirs(f"{self.options.root}/tmp", exist_ok=True)
-        self.sdk = UploadSdk(self.options.root, self.options.shell)
+        self.sdk = UploadSdk(self.options.root, self.options.shell, self.options.path or os.environ["PATH"])
 
     def _run(self, script: str, launch: Launch) -> str:
         return self.sdk.execute(script, self.options.time_limit)

@@ -1,4 +1,4 @@
-"""Cancellation laws on a staged backend: a command runs at most once and leaves nothing, whatever goes wrong."""
+"""Cancellation laws on a staged backend: a command runs at most once and leaves nothing, whatever goes wrong.
 
 Each test drives the environment through public names only, and looks at the disk, not at what we say about it.
 """
