@@ -6,10 +6,14 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ._kill_script import KillReport
 from ._launch import COMMAND_ID_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _CLEAN_SCANS = 2
 """One clean scan is no proof: 31 of 200 trees were missed by one, none by two, when parents handed over children."""
@@ -29,12 +33,22 @@ class _Tree:
 
     mark: bytes
     root: int
+    lock: AbstractContextManager[object]
+    reaped: Callable[[], bool]
     seen: dict[int, str] = field(default_factory=dict)
     """Process id to start time, so that a reused id is never hit."""
     signalled: set[int] = field(default_factory=set)
 
-    def scan(self) -> list[int]:
-        """Live members now, oldest nets first; one pass over /proc."""
+    def sweep(self, number: signal.Signals | None = None) -> list[int]:
+        """Find the live members and signal them; nobody reaps the root between the look and the signal."""
+        with self.lock:
+            alive = self._scan()
+            if number is not None:
+                self._send(alive, number)
+        return alive
+
+    def _scan(self) -> list[int]:
+        """Live members now; one pass over /proc."""
         table = _read_table()
         alive = [pid for pid, stat in table.items() if self._belongs(pid, stat)]
         # A child read before its parent was recognised is caught here, not one scan later.
@@ -53,9 +67,12 @@ class _Tree:
         return False
 
     def _related(self, stat: _Stat) -> bool:
-        return self.root in (stat.group, stat.session) or stat.parent in self.seen
+        if stat.parent in self.seen:
+            return True
+        # Once the root is reaped, its number may lead a session of strangers.
+        return not self.reaped() and self.root in (stat.group, stat.session)
 
-    def send(self, pids: list[int], number: signal.Signals) -> None:
+    def _send(self, pids: list[int], number: signal.Signals) -> None:
         for pid in pids:
             try:
                 os.kill(pid, number)
@@ -101,50 +118,54 @@ def _has_mark(pid: int, mark: bytes) -> bool:
     return mark in data
 
 
-def kill_tree(command_id: str, root: int, *, grace: float, within: float = 2.0) -> KillReport:
+def kill_tree(
+    command_id: str,
+    root: int,
+    *,
+    grace: float,
+    lock: AbstractContextManager[object],
+    reaped: Callable[[], bool],
+    within: float = 2.0,
+) -> KillReport:
     """End every process of a command: TERM, `grace` seconds, then stop, sweep and KILL.
 
     Args:
         command_id: Value of ``HERMES_ENV_COMMAND`` in the processes' environment.
-        root: Process id of the command's session leader; it must not be reaped meanwhile.
+        root: Process id of the command's session leader.
         grace: Seconds between TERM and KILL; 0 sends no TERM.
+        lock: Held for each look and signal; the root is only reaped by who holds it.
+        reaped: Tells whether the root was reaped.
         within: Seconds after which what is left is given up and reported as unconfirmed.
     """
-    tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root)
-    if grace > 0 and not _terminated(tree, grace):
-        return KillReport(len(tree.signalled), confirmed=True)
-    deadline = time.monotonic() + within
-    confirmed = _sweep(tree, deadline)
+    tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root, lock, reaped)
+    confirmed = (grace > 0 and _terminate(tree, grace)) or _kill(tree, time.monotonic() + within)
     return KillReport(len(tree.signalled), confirmed)
 
 
-def _terminated(tree: _Tree, grace: float) -> bool:
-    """Send TERM and wait; True while something is still alive when the grace is over."""
-    tree.send(tree.scan(), signal.SIGTERM)
+def _terminate(tree: _Tree, grace: float) -> bool:
+    """Send TERM and wait; True when nothing is left before the grace is over."""
     deadline = time.monotonic() + grace
     pause = 0.002
     clean = 0
-    while time.monotonic() < deadline:
-        clean = 0 if tree.scan() else clean + 1
+    tree.sweep(signal.SIGTERM)
+    while (left := deadline - time.monotonic()) > 0:
+        clean = 0 if tree.sweep() else clean + 1
         if clean >= _CLEAN_SCANS:
-            return False
-        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+            return True
+        time.sleep(min(pause, left))
         pause = min(pause * 1.5, 0.1)
-    return True
+    return False
 
 
-def _sweep(tree: _Tree, deadline: float) -> bool:
+def _kill(tree: _Tree, deadline: float) -> bool:
     """Stop all that is found until nothing new appears, kill all, and look until two scans are clean."""
     stopped: set[int] = set()
     while time.monotonic() < deadline:
-        found = tree.scan()
+        found = tree.sweep(signal.SIGSTOP)
         if stopped.issuperset(found):
             break
-        tree.send(found, signal.SIGSTOP)
         stopped.update(found)
     clean = 0
     while clean < _CLEAN_SCANS and time.monotonic() < deadline:
-        alive = tree.scan()
-        clean = 0 if alive else clean + 1
-        tree.send(alive, signal.SIGKILL)
+        clean = 0 if tree.sweep(signal.SIGKILL) else clean + 1
     return clean >= _CLEAN_SCANS

@@ -15,11 +15,16 @@ _LIVE_BACKLOG = 4 << 20
 """Bytes that a reader of live output may be behind before the command is made to wait."""
 
 
+_OPENING = 4096
+
+
 class BoundedBuffer:
     """Keeps all bytes up to a limit; over it, the first half and the last half of the limit."""
 
     def __init__(self, limit: int) -> None:
         self.total = 0
+        self.opening = b""
+        """The first 4 KiB, whatever the limit."""
         self._limit = limit
         self._head = io.BytesIO()
         self._tail: bytearray | None = None
@@ -27,6 +32,8 @@ class BoundedBuffer:
 
     def write(self, data: bytes) -> None:
         """Take a chunk."""
+        if self.total < _OPENING:
+            self.opening += data[: _OPENING - self.total]
         self.total += len(data)
         if self._tail is not None:
             self._write_tail(data)

@@ -48,6 +48,7 @@ class PopenChannel:
         self._lock = threading.RLock()  # Held by whoever signals or reaps: no signal reaches a reused process id.
         self._status: int | None = None
         self._wake: int | None = None
+        self._pumping: int | None = None
         self._write_lock = threading.Lock()
         self._process = _spawn(argv, env=env, cwd=cwd, with_stdin=with_stdin)
         self.pid = self._process.pid
@@ -103,6 +104,7 @@ class PopenChannel:
 
     def pump(self, stdin: memoryview | None, emit: Emit, tick: Callable[[], float | None]) -> None:
         """Move all streams until the process has ended and its streams are closed, or held by others."""
+        self._pumping = threading.get_ident()
         poller = select.poll()
         for fd in self.streams:
             poller.register(fd, select.POLLIN)
@@ -142,18 +144,23 @@ class PopenChannel:
 
     def kill(self, grace: float) -> KillReport | None:
         """End the whole tree; None when the process was already reaped."""
-        with self._lock:
-            if self._status is not None or self._process.returncode is not None:
-                return None
-            return kill_tree(self._id, self.pid, grace=grace)
+        if self._reaped():
+            return None
+        return kill_tree(self._id, self.pid, grace=grace, lock=self._lock, reaped=self._reaped)
+
+    def _reaped(self) -> bool:
+        return self._process.returncode is not None
 
     def abort(self) -> None:
         """Close every descriptor; a command that still runs is killed."""
-        wake = self._wake
-        if wake is not None:
-            os.eventfd_write(wake, 1)
+        if self._pumping not in (None, threading.get_ident()):
+            # Its thread still polls the descriptors; it closes them itself when it sees the end.
+            self.kill(0)
+            return
+        if self._wake is not None:
+            os.eventfd_write(self._wake, 1)
         with self._write_lock, self._lock:
-            if self._process.returncode is None:
+            if not self._reaped():
                 self.kill(0)
                 self._reap_quietly()
             self.stdin = None

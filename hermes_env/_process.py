@@ -58,8 +58,13 @@ class Dispatcher(Protocol):
     def write(self, channel: Channel, data: bytes | None) -> None:
         """Send live stdin; None is end-of-file."""
 
-    def settle(self, result: ExecResult) -> ExecResult:
-        """Turn the channel's raw result into the command's, or raise what it means."""
+    def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
+        """Turn the channel's raw result into the command's, or raise what it means.
+
+        Args:
+            result: What the channel gave.
+            opening: The first 4 KiB of stderr, whatever the output limit.
+        """
 
     def kill(self, channel: Channel, grace: float) -> KillReport | None:
         """End the command's tree; None when it has ended already."""
@@ -89,7 +94,6 @@ class Process:
         self._command = command
         self._dispatcher = dispatcher
         self._lock = threading.Lock()  # Guards transitions only, never I/O.
-        self._kill_lock = threading.Lock()
         self._state: State = "new"
         self._channel: Channel | None = None
         self._launched = threading.Event()
@@ -196,7 +200,8 @@ class Process:
         except ConnectionError as error:
             end = _End("unknown", cause=error)
         except Exception as error:  # noqa: BLE001 - `wait` raises it
-            end = _End("unknown", failure=error)
+            # What could not be launched has not run.
+            end = _End("cancelled" if self._channel is None else "unknown", failure=error)
         except BaseException as error:
             # An interrupt of the calling thread is a kill.
             self._interrupt("cancelled")
@@ -300,14 +305,14 @@ class Process:
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        with self._kill_lock:
-            if self._channel is None or self._done.is_set() or not self._command.killable:
-                return
-            try:
-                report = self._dispatcher.kill(self._channel, grace)
-            except HermesEnvError:
-                report = KillReport(0, confirmed=False)
-            self._report = report or self._report
+        if self._channel is None or self._done.is_set() or not self._command.killable:
+            return
+        try:
+            report = self._dispatcher.kill(self._channel, grace)
+        except HermesEnvError:
+            report = KillReport(0, confirmed=False)
+        if report is not None and (self._report is None or not self._report.confirmed):
+            self._report = report
 
     def _await_end(self) -> None:
         """Give the pump time to see the end, then take the channel away from it, then end without it."""
@@ -376,7 +381,7 @@ class Process:
             failure = OutcomeUnknown(f"the link was lost, whether this ran to its end is not known: {what}", result)
         else:
             try:
-                result = self._dispatcher.settle(result)
+                result = self._dispatcher.settle(result, self._buffers["stderr"].opening)
             except Exception as error:  # noqa: BLE001 - `wait` raises it
                 return error, result
         if failure is not None:

@@ -14,8 +14,8 @@ GUARD_STATUS = 125
 """Exit status of our own refusals; only believed together with the guard's nonce on stderr."""
 
 LAUNCHER = (
-    'n=$(printf "\\nx");n=${n%x};s=;while IFS= read -r l||exit 125;do case $l in "$1")break;;esac;s=$s$l$n;done;'
-    'shift;eval "$s"'
+    'n=$(printf "\\nx");n=${n%x};s=;t=;c=0;while IFS= read -r l||exit 125;do case $l in "$1")break;;esac;'
+    't=$t$l$n;c=$((c+1));case $c in *00)s=$s$t;t=;;esac;done;shift;eval "unset n s t c l$n$s$t"'
 )
 """Reads a script from stdin up to a line that equals ``$1``, leaves the rest of stdin alone, and runs the script.
 

@@ -173,9 +173,9 @@ class StagedDispatcher:
         """Not offered."""
         raise Unsupported("a staged command takes its stdin before it starts")
 
-    def settle(self, result: ExecResult) -> ExecResult:
+    def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
         """Raise what the guard reported: the directory could not be entered, nothing ran."""
-        refused_cwd(result, self._command)
+        refused_cwd(result, opening, self._command)
         return result
 
     def kill(self, channel: Channel, grace: float) -> KillReport | None:

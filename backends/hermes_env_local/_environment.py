@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import Capabilities, CommandEnvironment
 
+from ._options import LocalOptions
+
 if TYPE_CHECKING:
     from hermes_env import Channel, KillReport, Launch
 
@@ -37,6 +39,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
+    Options: ClassVar[type[Any] | None] = LocalOptions
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True
