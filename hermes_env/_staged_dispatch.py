@@ -83,6 +83,7 @@ class StagedDispatcher:
     def stage(self, cancelled: Callable[[], bool]) -> None:
         """Upload stdin, then the script: with the script missing nothing can run."""
         try:
+            self._area.host._reserve(self._command.id, cancelled)  # noqa: SLF001 - the backend's hook
             self._stage_all(cancelled)
         except _Cancelled:
             return
@@ -194,6 +195,12 @@ class StagedDispatcher:
 
     def discard(self) -> None:
         """Erase what is left of the command."""
+        try:
+            self._erase()
+        finally:
+            self._area.host._release(self._command.id)  # noqa: SLF001 - the backend's hook
+
+    def _erase(self) -> None:
         channel, command_id = self._channel, self._command.id
         if channel is None or not channel.settled:
             self._area.give_back(self._trash)
