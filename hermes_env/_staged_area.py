@@ -106,6 +106,10 @@ class StagingArea:
             self._touched = time.monotonic()
         self.renew()
 
+    def lost(self) -> None:
+        """A script did not find the directory: see to it before anything is staged again."""
+        self._touched = float("-inf")
+
     def renew(self) -> None:
         """Touch the lease; make the directory again when the environment lost it.
 
@@ -115,7 +119,7 @@ class StagingArea:
         nonce = secrets.token_hex(16)
         reply = self._ask(text.renew_text(nonce, self.home), _ASK_SECONDS)
         if _staged_reply.words(reply, nonce) != ["ok"]:
-            self._touched = 0.0
+            self.lost()
             raise StagingError("the private directory is gone and cannot be made again")
 
     def remove(self) -> None:

@@ -335,6 +335,8 @@ class StagedChannel:
             failures = failures + 1 if report is None else 0
             starting = starting + 1 if report is not None and report.word == "starting" else 0
             lost = report is not None and report.word == "lost"
+            if lost:
+                self._area.lost()
             if last or lost or failures >= _LOOKS or starting >= _LOOKS:
                 raise ConnectionError("the reply was lost, and so is the outcome") from self._cause
             self._aborted.wait(pause)
@@ -365,6 +367,8 @@ class StagedChannel:
             self._status, self.held, self.settled = report.status, report.held, True
             return
         reason = report.reason or report.word
+        if reason in ("home", "full"):
+            self._area.lost()
         if reason == "dead" and not self.killed:
             # Something ended the script, the backend's own time limit for example: what it left is ended, too.
             self._end_orphans()

@@ -35,7 +35,10 @@ ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 
 _COMMON = r"""
 _h_say() { echo; echo "$_h_n $*"; }
-_h_lease() { _h_t=$(date +%s 2>/dev/null) && echo "$_h_t" >"$_h_d/lease"; }
+_h_lease() {
+  [ -f "$_h_d/lease" ] || return 1
+  _h_t=$(date +%s 2>/dev/null) && echo "$_h_t" >"$_h_d/lease"
+}
 _h_alive() {
   [ -r /proc/self/stat ] || { kill -0 "$1" 2>/dev/null; return; }
   _h_s=; read -r _h_s 2>/dev/null <"/proc/$1/stat" || return 1
@@ -88,7 +91,7 @@ _h_say home "$e" "$_h_d"
 
 _RENEW = r"""
 umask 077; _h_n=$1 _h_d=$2
-[ -f "$_h_d/lease" ] || { rm -rf -- "$_h_d"; mkdir -m 700 "$_h_d" 2>/dev/null; }
+[ -f "$_h_d/lease" ] || { rm -rf -- "$_h_d"; mkdir -m 700 "$_h_d" 2>/dev/null && echo 0 >"$_h_d/lease"; }
 _h_lease
 [ -f "$_h_d/lease" ] && _h_say ok
 """
@@ -285,8 +288,9 @@ exec "$@"
 """A session of its own, so that a kill finds what has left the command's environment and parents."""
 
 _FROM_FILE = (
-    'n=$(printf "\\nx");n=${n%x};s=;while IFS= read -r l<&8||[ -n "$l" ];do s=$s$l$n;done;exec 8<&-;'
-    'eval "unset n l s;$s"'
+    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;'
+    'while IFS= read -r _h_l<&8||[ -n "$_h_l" ];do _h_s=$_h_s$_h_l$_h_n;done;exec 8<&-;'
+    'eval "unset _h_n _h_l _h_s;$_h_s"'
 )
 """Runs a script that is too long for an argument from descriptor 8, and leaves stdin alone."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ class UploadSdk:
 
     def __init__(self, root: str, shell: str, path: str) -> None:
         self.root = root
-        self.shell = shell
+        program, *options = shell.split()
+        self.shell = [shutil.which(program) or program, *options]
         self.path = path
         self.faults = Faults()
 
@@ -60,7 +62,7 @@ class UploadSdk:
 
     def _execute(self, text: str, timeout: float) -> str:
         process = subprocess.Popen(
-            self.shell.split(),  # Absolute, or found through the test's own PATH.
+            self.shell,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
