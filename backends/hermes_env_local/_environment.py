@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import Capabilities, CommandEnvironment
 
 if TYPE_CHECKING:
-    from hermes_env import Channel, KillReport, Launch
+    from collections.abc import Mapping
+
+    from hermes_env import Channel, Files, KillReport, Launch
 
     from ._options import LocalOptions
 
@@ -58,6 +59,11 @@ class LocalEnvironment(CommandEnvironment):
         self._base_env = _inherited(options is not None and options.inherit_env)
         if self.cwd is not None:
             self.cwd = os.path.join(os.getcwd(), self.cwd)
+
+    def _make_files(self) -> Files:
+        from hermes_env.files import NativeFiles
+
+        return NativeFiles(self)
 
     def _argv(self, launch: Launch) -> list[str]:
         return launch.argv()
