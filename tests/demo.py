@@ -15,9 +15,8 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from tests.engine import IMAGE, Engine, EngineUnavailable, engine
-
 from hermes_env import BaseEnvironment, HermesEnvError, open_environment
+from tests.engine import IMAGE, Engine, EngineUnavailable, engine
 
 PAYLOAD = (bytes(range(256)) * 640)[: 160 << 10]
 """160 KiB with 640 NULs: more than one argument can carry on Linux, and no text at all."""
@@ -93,6 +92,8 @@ def suite(backend: str, against: str, *options: str) -> bool:
     given = [part for option in options for part in ("--option", option)]
     command = [sys.executable, "-m", "hermes_env", "conformance", backend, "--profile", "quick", "--against", against]
     with tempfile.TemporaryDirectory() as empty:
+        if backend == "local":
+            given += ["--workspace", empty]
         return subprocess.run([*command, *given], cwd=empty, check=False, stdin=subprocess.DEVNULL).returncode == 0
 
 

@@ -186,6 +186,9 @@ def conformance(
         list[str] | None, typer.Option("--gap", metavar="LAW=REASON", help="A known gap; it must fail. Repeatable.")
     ] = None,
     report: Annotated[str | None, typer.Option("--report", metavar="DIR", help="Write reports there.")] = None,
+    workspace: Annotated[
+        str, typer.Option("--workspace", metavar="DIR", help="Directory inside, where the laws may work.")
+    ] = "/tmp",  # noqa: S108 - inside the environment, where the laws make private directories of their own
     against: Annotated[
         str | None, typer.Option("--against", metavar="TEXT", help="What this is proven against.")
     ] = None,
@@ -206,5 +209,6 @@ def conformance(
         laws=law or (),
         known_gaps=pairs("--gap", gap or ()),
         report=report,
+        workspace=workspace,
         against=against,
     )

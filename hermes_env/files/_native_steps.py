@@ -219,6 +219,11 @@ class MoveStep:
         discard(self._backup)
 
 
+def _check_copy(path: str, name: bytes, copy: bytes) -> None:
+    if digest_of(copy) != digest_of(name):
+        raise FileChanged(path, "the copy on the other file system differs")
+
+
 def carry_over(name: bytes, dst: bytes, batch: Batch, path: str) -> None:
     """Move a file or link to another file system: the copy is checked before the original goes."""
     temp = batch.beside(dst, b".tmp")
@@ -231,8 +236,7 @@ def carry_over(name: bytes, dst: bytes, batch: Batch, path: str) -> None:
                 os.fchmod(copy.fileno(), stat.S_IMODE(old.st_mode))
                 if batch.durable:
                     os.fsync(copy.fileno())
-            if digest_of(temp) != digest_of(name):
-                raise FileChanged(path, "the copy on the other file system differs")
+            _check_copy(path, name, temp)
         os.rename(temp, dst)
     except BaseException:
         discard(temp)

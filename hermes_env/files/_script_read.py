@@ -1,6 +1,6 @@
-"""The scripts that read contents, states and listings. Pure text.
+r"""The scripts that read contents, states and listings. Pure text.
 
-A content travels as ``\\nNONCE R SIZE BY\\n``, SIZE raw bytes, ``\\nNONCE T SUM\\n``: what a login script printed
+A content travels as ``\nNONCE R SIZE BY\n``, SIZE raw bytes, ``\nNONCE T SUM\n``: what a login script printed
 before is dropped, what got lost shows. An error is a record.
 """
 

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import threading
+from typing import Self
 
 import pytest
 
@@ -21,7 +22,7 @@ class Watch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -58,7 +59,7 @@ def test_watch_finds_what_is_in_an_argv(env: BaseEnvironment, canary: str) -> No
 def test_stdin_and_variables_are_in_no_argv(
     env: BaseEnvironment, engine: Engine, canary: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """stdin and values of variables appear in no command line, no log, and nothing that the engine tells of a container."""
+    """stdin and values of variables appear in no command line, no log, and nothing that the engine tells."""
     caplog.set_level(logging.DEBUG)
     ident = env.ref.partition("://")[2]
     secret = canary.encode()

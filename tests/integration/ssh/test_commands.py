@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -147,13 +147,13 @@ def test_merged_streams_keep_their_order(env: BaseEnvironment) -> None:
 
 
 @pytest.fixture(params=SHELLS)
-def noisy(request: pytest.FixtureRequest, start: Callable[..., Sshd]) -> Iterator[Sshd]:
+def noisy(request: pytest.FixtureRequest, start: Callable[..., Sshd]) -> Sshd:
     """A server whose login shell prints on both streams before it runs anything."""
     shell = request.param.split()[0]
     path = sshd.find(shell)
     if path is None:
         pytest.skip(f"{shell} is not installed")
-    yield start(shell=request.param.replace(shell, path, 1), rc=NOISE if shell != "tcsh" else "echo NOISE\n")
+    return start(shell=request.param.replace(shell, path, 1), rc=NOISE if shell != "tcsh" else "echo NOISE\n")
 
 
 def test_any_login_shell(noisy: Sshd) -> None:
