@@ -21,6 +21,7 @@ _EXPORTS = {
     "CommandEnvironment": "_command_env",
     "CommandFailed": "_errors",
     "CommandTimeout": "_errors",
+    "Emit": "_launch",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
@@ -43,6 +44,7 @@ _EXPORTS = {
     "StdinLike": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
+    "Stream": "_launch",
     "SupportsPump": "_launch",
     "TransportError": "_errors",
     "Unsupported": "_errors",
@@ -84,9 +86,11 @@ if TYPE_CHECKING:
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
+    from ._launch import Emit as Emit
     from ._launch import Launch as Launch
     from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
+    from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
     from ._owner import owner_is_gone as owner_is_gone

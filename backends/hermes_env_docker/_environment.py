@@ -21,7 +21,6 @@ from hermes_env import (
 from . import _client, _container
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
-from ._options import DockerOptions
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -32,6 +31,15 @@ _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
 _MAX_ENVIRONMENT = 1_500_000
 """Bytes of all variables: a quarter of the default 8 MiB stack, less the arguments and the image's own variables."""
+
+
+class _LazyOptions:
+    """Imports the options model, and with it pydantic, when it is asked for."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        from ._options import DockerOptions
+
+        return DockerOptions
 
 
 class DockerEnvironment(BaseEnvironment):
@@ -53,7 +61,7 @@ class DockerEnvironment(BaseEnvironment):
         users=True,
         reattach=True,
     )
-    Options: ClassVar[type[Any] | None] = DockerOptions
+    Options: ClassVar[Any] = _LazyOptions()
     install: ClassVar[str] = _client.INSTALL
     carries_env: ClassVar[bool] = True
 

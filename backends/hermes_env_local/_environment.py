@@ -49,7 +49,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
-    Options: ClassVar[type[Any] | None] = _LazyOptions()  # type: ignore[assignment]  # a descriptor that gives one
+    Options: ClassVar[Any] = _LazyOptions()
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True
