@@ -17,9 +17,13 @@ need iptables iptables
 need docker.io dockerd containerd
 need procps ps
 need util-linux setsid
+need openssh-server /usr/sbin/sshd
+need openssh-client ssh ssh-keygen
+need fish fish
 need mksh mksh
 need yash yash
 need zsh zsh
+need tcsh tcsh
 # Debian's other busybox is linked to libraries that an image made of it alone does not have.
 dpkg -s busybox-static >/dev/null 2>&1 || missing="$missing busybox-static"
 if [ -n "$missing" ]; then
