@@ -2,6 +2,8 @@
 # Installs the Debian packages of real programs that the tests run against; as root. Does nothing when they are there.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
+# Packages of servers start none of them: the tests start their own.
+export RUNLEVEL=1
 
 missing=""
 need() { # PACKAGE PROGRAM...
