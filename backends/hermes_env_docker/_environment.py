@@ -14,6 +14,7 @@ from hermes_env import (
     Capabilities,
     HermesEnvError,
     InvalidArgument,
+    LazyOptions,
     PayloadTooLarge,
     Unsupported,
 )
@@ -21,7 +22,6 @@ from hermes_env import (
 from . import _client, _container
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
-from ._options import DockerOptions
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -53,7 +53,7 @@ class DockerEnvironment(BaseEnvironment):
         users=True,
         reattach=True,
     )
-    Options: ClassVar[type[Any] | None] = DockerOptions
+    Options: ClassVar[Any] = LazyOptions("hermes_env_docker._options:DockerOptions")
     install: ClassVar[str] = _client.INSTALL
     carries_env: ClassVar[bool] = True
 
