@@ -32,6 +32,7 @@ _EXPORTS = {
     "KILL_SCRIPT": "_kill_script",
     "KillReport": "_kill_script",
     "Launch": "_launch",
+    "LazyOptions": "_hooks",
     "MakeDir": "files",
     "Move": "files",
     "OutcomeUnknown": "_errors",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
+    from ._hooks import LazyOptions as LazyOptions
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report

@@ -22,7 +22,7 @@ from ._request import check_command
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ._dispatch import Dispatcher
+    from ._dispatcher import Dispatcher
     from ._kill_script import KillReport
     from ._launch import Channel, StdinLike, Stream
     from ._result import ExecResult

@@ -24,7 +24,7 @@ from ._result import NO_EXIT_CODE, ExecResult, State
 
 if TYPE_CHECKING:
     from ._command import Command
-    from ._dispatch import Dispatcher
+    from ._dispatcher import Dispatcher
     from ._launch import Channel, Stream
 
 _CONFIRM = 5.0
@@ -210,7 +210,8 @@ class Process:
             return
         try:
             self._command.on_output(stream, data)
-        except BaseException:
+        except BaseException as error:
+            self._failure = self._failure or error  # A ConnectionError of the caller's is no lost link.
             self._interrupt("on_output raised")
             raise
 
@@ -340,7 +341,7 @@ class Process:
 
     def _verdict(self, end: _End, result: ExecResult) -> tuple[BaseException | None, ExecResult]:
         what = self._command.describe()
-        failure: BaseException | None = None
+        failure: BaseException
         if self._cancel == "timeout":
             failure = CommandTimeout(f"killed after {self._command.timeout} s: {what}", result)
         elif self._cancel is not None:
@@ -349,11 +350,10 @@ class Process:
             failure = OutcomeUnknown(f"the link was lost, whether this ran to its end is not known: {what}", result)
         else:
             try:
-                result = self._dispatcher.settle(result, self._buffers["stderr"].opening)
+                return None, self._dispatcher.settle(result, self._buffers["stderr"].opening)
             except Exception as error:  # noqa: BLE001 - `wait` raises it
                 return error, result
-        if failure is not None:
-            failure.__cause__ = end.cause
+        failure.__cause__ = end.cause
         return failure, result
 
     def _live_channel(self, data: bytes | None) -> None:

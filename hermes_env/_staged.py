@@ -13,7 +13,7 @@ from ._staged_dispatch import StagedDispatcher
 
 if TYPE_CHECKING:
     from ._command import Command
-    from ._dispatch import Dispatcher
+    from ._dispatcher import Dispatcher
     from ._kill_script import KillReport
     from ._launch import Launch
 

@@ -14,6 +14,7 @@ from hermes_env import (
     Capabilities,
     HermesEnvError,
     InvalidArgument,
+    LazyOptions,
     PayloadTooLarge,
     Unsupported,
 )
@@ -31,15 +32,6 @@ _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
 _MAX_ENVIRONMENT = 1_500_000
 """Bytes of all variables: a quarter of the default 8 MiB stack, less the arguments and the image's own variables."""
-
-
-class _LazyOptions:
-    """Imports the options model, and with it pydantic, when it is asked for."""
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        from ._options import DockerOptions
-
-        return DockerOptions
 
 
 class DockerEnvironment(BaseEnvironment):
@@ -61,7 +53,7 @@ class DockerEnvironment(BaseEnvironment):
         users=True,
         reattach=True,
     )
-    Options: ClassVar[Any] = _LazyOptions()
+    Options: ClassVar[Any] = LazyOptions("hermes_env_docker._options:DockerOptions")
     install: ClassVar[str] = _client.INSTALL
     carries_env: ClassVar[bool] = True
 

@@ -1,11 +1,12 @@
-"""How one command reaches an environment: what every stdin mode provides."""
+"""What the state machine of a command asks of a transport."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ._kill_script import KillReport
     from ._launch import Channel
     from ._result import ExecResult
