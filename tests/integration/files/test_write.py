@@ -8,14 +8,17 @@ import io
 import os
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hermes_env import FileChanged, InvalidArgument
 
-from .conftest import Place
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import Place
 
 ALL_BYTES = bytes(range(256)) * 16
 CONTENTS = {
