@@ -115,11 +115,13 @@ do_D() { set_state done; }
 # Puts back what was done, last change first; lost names what could not be.
 undo() {
   [ "$phase" != over ] || return
+  # Temporary files first: they may stand in directories that were made.
   [ -z "$T" ] || rm -f "$T"
+  [ -z "$bundle" ] || rm -f "$bundle"
   last=$i
   while [ "$i" -gt 0 ]; do
     eval "state=\${state$i-}"
-    if [ "$state" ]; then load; undo_"$op"; fi
+    if [ "$state" ]; then load; [ -z "$T" ] || rm -f "$T"; undo_"$op"; fi
     [ "$i" -ne "$last" ] || [ "$state" ] || dirs
     i=$((i-1))
   done
@@ -148,7 +150,6 @@ undo_W() {
 undo_R() { [ "$state" != done ] || { [ "$K" ] && mv "$K" "$P" 2>/dev/null; } || fell; }
 undo_M() {
   [ "$state" = ready ] && return
-  S=$T
   there "$S" || mv "$P" "$S" 2>/dev/null || fell
   if [ "$X" = 2 ]; then mkdir "$P" 2>/dev/null || fell
   elif [ "$K" ]; then mv -f "$K" "$P" 2>/dev/null || fell

@@ -85,7 +85,7 @@ slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size";
 # Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
 trailer() {
   ident "$1"; size_of "$V"; total=$Z
-  t=$(tail -c 27 <"$1" 2>/dev/null | tr '\000' x)
+  t=$(tail -c 27 <"$1" 2>/dev/null)
   case $t in 1?????????" $N") ;; *) stop cut "$total";; esac
   t=$((${t%% *}-1000000000)); total=$((total-t-27))
   manifest=$(tail -c $((t+27)) <"$1" | head -c "$t")
@@ -293,3 +293,11 @@ rec ok $out
 COMMIT_SCRIPT = dense(
     PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
 )
+
+_SWEEP = r"""
+trap - 0
+for path; do resolve "$path" && sweep "$D"; done
+"""
+
+SWEEP_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + _SETUP + _SWEEP)
+"""Clears what killed writers left. Arguments: those of the write script up to WRITES, then paths."""
