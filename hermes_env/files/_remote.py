@@ -69,7 +69,7 @@ class ScriptEngine:
         return results
 
     def _clean(self, request: WriteRequest) -> None:
-        """A script that was killed could not remove its temporary files; what cannot be done is left to later writes."""
+        """A script that was killed left its temporary files; where this fails too, a later write sweeps them."""
         try:
             self._env.run_script(SWEEP_SCRIPT, request.sweep_args(), timeout=_CLEANING)
         except HermesEnvError:

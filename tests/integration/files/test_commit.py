@@ -13,6 +13,8 @@ import pytest
 
 from hermes_env import FileChanged, InvalidArgument, MakeDir, Move, Remove, Write
 
+from .conftest import ShellEnvironment
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -93,7 +95,7 @@ BREAKERS: dict[str, tuple[Callable[[], Change], int]] = {
 
 @pytest.mark.parametrize("breaker", BREAKERS)
 @pytest.mark.parametrize("first", [True, False])
-def test_one_failure_stops_all(place: Place, breaker: str, first: bool) -> None:  # noqa: FBT001
+def test_one_failure_stops_all(place: Place, breaker: str, first: bool) -> None:
     """When one change cannot be applied nothing is changed, and the error names its path."""
     fill(place)
     before = tree(place.dir)
@@ -192,7 +194,8 @@ def test_what_is_refused_before_anything_runs(place: Place) -> None:
 def test_twenty_files_in_one_round_trip(scripted: Place) -> None:
     """Stat, read, listing, write, and batches of twenty files take one run of the environment each."""
     names = [f"file {number}" for number in range(20)]
-    runs: Callable[[], int] = lambda: scripted.env.runs  # type: ignore[attr-defined]  # noqa: E731
+    env = scripted.env
+    assert isinstance(env, ShellEnvironment)
     calls: list[Callable[[], object]] = [
         lambda: scripted.files.commit([Write(path=name, data=name.encode() * 999) for name in names]),
         lambda: scripted.files.read_many(names),
@@ -205,9 +208,9 @@ def test_twenty_files_in_one_round_trip(scripted: Place) -> None:
         lambda: scripted.files.remove("one"),
     ]
     for call in calls:
-        before = runs()
+        before = env.runs
         call()
-        assert runs() - before == 1
+        assert env.runs - before == 1
     assert scripted.files.read_many(names) == {name: name.encode() * 999 for name in names}
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong outside: full disks, closed directories, mounted files, killed writers, noisy shells, broken tools."""
+"""What goes wrong outside: full disks, closed directories, mounted files, killed writers, noise, broken tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hermes_env import CommandTimeout, Unsupported, VerificationError, Write
 from .conftest import VARIANTS, Place, ShellEnvironment, make_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @contextmanager
@@ -55,11 +55,11 @@ def test_full_disk(place: Place, how: str) -> None:
     with tmpfs(place, "small", "size=1m") as small:
         place.put("small/file", b"o" * 1000)
         data = b"n" * 3_000_000
+        changes = [Write(path="small/file", data=iter([data]) if how == "iterator" else data)]
+        if how == "batch":
+            changes.append(Write(path="x", data=b""))
         with pytest.raises(OSError, match="No space left") as caught:
-            if how == "batch":
-                place.files.commit([Write(path="small/file", data=data), Write(path="x", data=b"")])
-            else:
-                place.files.write_bytes("small/file", data if how == "bytes" else iter([data]))
+            place.files.commit(changes)
         assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "small/file")
         assert place.cat("small/file") == b"o" * 1000
         assert os.listdir(small) == ["file"]
@@ -95,13 +95,14 @@ def test_read_only_file_system(place: Place) -> None:
     with tmpfs(place, "ro", "size=1m") as directory:
         place.put("ro/file", b"old")
         subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
-        for call in (
+        calls: list[Callable[[], object]] = [
             lambda: place.files.write_bytes("ro/file", b"new"),
             lambda: place.files.write_bytes("ro/new", b"new"),
             lambda: place.files.remove("ro/file"),
             lambda: place.files.make_dir("ro/dir"),
             lambda: place.files.move("ro/file", "ro/dst"),
-        ):
+        ]
+        for call in calls:
             with pytest.raises(OSError, match="Read-only") as caught:
                 call()
             assert caught.value.errno == errno.EROFS
@@ -132,7 +133,7 @@ def test_revoked_permissions(place: Place) -> None:
     (place.dir / "closed").mkdir()
     (place.dir / "closed" / "file").write_bytes(b"old")
     (place.dir / "closed" / "file").chmod(0o666)
-    cases = {
+    cases: dict[str, Callable[[], object]] = {
         "kept": lambda: place.files.write_bytes("kept", b"new"),
         "closed/file": lambda: place.files.write_bytes("closed/file", b"new"),
         "closed/new": lambda: place.files.write_bytes("closed/new", b"new"),
