@@ -97,6 +97,7 @@ class Process:
         self._state: State = "new"
         self._channel: Channel | None = None
         self._launched = threading.Event()
+        self._writable = threading.Event()  # Live stdin may follow: what the framework itself sends ahead is sent.
         self._done = threading.Event()
         self._started = time.monotonic()
         self._deadline = None if command.timeout is None else self._started + command.timeout
@@ -222,6 +223,7 @@ class Process:
             return _End("cancelled")
         channel = self._launch()
         memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        self._writable.set()
         if isinstance(channel, SupportsPump):
             channel.pump(memory, self._emit, self._tick)
         else:
@@ -247,7 +249,8 @@ class Process:
             return
         try:
             self._command.on_output(stream, data)
-        except BaseException:
+        except BaseException as error:
+            self._failure = self._failure or error  # A ConnectionError of the caller's is no lost link.
             self._interrupt("on_output raised")
             raise
 
@@ -346,6 +349,7 @@ class Process:
                 return
             self._state = result.state
             self._result, self._failure = result, failure
+        self._writable.set()
         if self._live is not None:
             self._live.close()
         if self._ended is not None:
@@ -372,7 +376,7 @@ class Process:
 
     def _verdict(self, end: _End, result: ExecResult) -> tuple[BaseException | None, ExecResult]:
         what = self._command.describe()
-        failure: BaseException | None = None
+        failure: BaseException
         if self._cancel == "timeout":
             failure = CommandTimeout(f"killed after {self._command.timeout} s: {what}", result)
         elif self._cancel is not None:
@@ -381,16 +385,16 @@ class Process:
             failure = OutcomeUnknown(f"the link was lost, whether this ran to its end is not known: {what}", result)
         else:
             try:
-                result = self._dispatcher.settle(result, self._buffers["stderr"].opening)
+                return None, self._dispatcher.settle(result, self._buffers["stderr"].opening)
             except Exception as error:  # noqa: BLE001 - `wait` raises it
                 return error, result
-        if failure is not None:
-            failure.__cause__ = end.cause
+        failure.__cause__ = end.cause
         return failure, result
 
     def _live_channel(self, data: bytes | None) -> None:
         if not self._command.live_stdin:
             raise Unsupported("start the command with live_stdin=True to write to its stdin while it runs")
-        if not self._launched.wait(None) or self._channel is None or self._state in _ENDED:
+        self._writable.wait()
+        if self._channel is None or self._state in _ENDED:
             raise BrokenPipeError("the command has ended")
         self._dispatcher.write(self._channel, data)
