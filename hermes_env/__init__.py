@@ -39,6 +39,7 @@ _EXPORTS = {
     "Remove": "files",
     "RollbackFailed": "_errors",
     "StagingError": "_errors",
+    "StagedEnvironment": "_staged",
     "StdinLike": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
-    from ._kill_script import KillReport as KillReport
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
     from ._launch import SupportsPump as SupportsPump
+    from ._options import BackendOptions as BackendOptions
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
-    from ._options import BackendOptions as BackendOptions
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach
@@ -99,9 +99,10 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._staged import StagedEnvironment as StagedEnvironment
     from .files import Change as Change
-    from .files import FileStat as FileStat
     from .files import Files as Files
+    from .files import FileStat as FileStat
     from .files import MakeDir as MakeDir
     from .files import Move as Move
     from .files import Remove as Remove
