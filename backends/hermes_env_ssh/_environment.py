@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, StdinMode
 
-from ._channel import SshChannel
-from ._remote import command_line
+from ._remote import greeting
 
 if TYPE_CHECKING:
     from hermes_env import Channel, KillReport, Launch
@@ -94,17 +93,17 @@ class SshEnvironment(BaseEnvironment):
             session.release()
 
     def _launch(self, launch: Launch) -> Channel:
-        from ._connect import request_exec
+        from ._channel import SshChannel
 
         with self._waiting_lock:
             session = self._waiting.pop(launch.id)
         (nonce,) = launch.args
-        channel = SshChannel(session, nonce)
-        request_exec(session.channel, command_line(launch.script, nonce, launch.id, session.link.id))
-        return channel
+        return SshChannel(session, nonce, greeting(launch.script, nonce, launch.id, session.link.id))
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Have the connection's guard do it, which needs no session of its own."""
+        from ._channel import SshChannel
+
         assert isinstance(channel, SshChannel)
         channel.started.wait(_START)
         return channel.session.link.guard.kill(command_id, grace)
