@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -70,6 +71,13 @@ def is_running(command_id: str) -> bool:
     return False
 
 
+def recover(env: BaseEnvironment) -> None:
+    """Run a command after a fault that may have hit what came after the last one, and is not known yet."""
+    with contextlib.suppress(OutcomeUnknown):
+        env.exec("true")
+    assert env.exec("true").ok
+
+
 def assert_gone(process: Process) -> None:
     """The command of a lost connection ends by itself."""
     deadline = time.monotonic() + GONE
@@ -134,7 +142,7 @@ def test_lost_at_dispatch(env: BaseEnvironment, proxy: Proxy, fault: Break, tmp_
         except BackendUnavailable:
             outcome = "not sent"
         proxy.on_up = None
-        assert env.exec("true").ok
+        recover(env)
         lines = log.read_text() if log.exists() else ""
         allowed = {"ran": ["once\n"], "unknown": ["", "once\n"], "not sent": [""]}[outcome]
         assert lines in allowed, outcome
@@ -228,20 +236,19 @@ def test_deadline_on_a_stalled_link(server: Sshd, proxy: Proxy, size: int) -> No
 
 def test_latency(server: Sshd) -> None:
     """A command that finds a session open costs one round trip: everything is sent, and the result comes back."""
-    trips: list[str] = []
+    round_trip = 1.0
     with (
-        proxied(server.port, delay=0.15) as proxy,
+        proxied(server.port, delay=round_trip / 2) as proxy,
         open_environment("ssh", **server.options(port=proxy.port)) as env,
     ):
         assert env.exec("true").ok
-        time.sleep(1.5)
-        proxy.on_up = lambda _: trips.append("u")
-        proxy.on_down = lambda _: trips.append("d")
+        deadline = time.monotonic() + 60
+        while env._pool._spare is None and time.monotonic() < deadline:  # type: ignore[attr-defined]
+            time.sleep(0.05)
+        assert env.alive()
+        began = time.monotonic()
         assert env.exec("cat", stdin=b"x" * 1000).stdout == b"x" * 1000
-        seen = "".join(trips)
-        proxy.on_up = proxy.on_down = None
-    # What opens the next session shares the way with it: that answer may come first, the result never later.
-    assert seen.count("ud") == 1, seen
+        assert round_trip < time.monotonic() - began < 2 * round_trip
 
 
 def test_server_restarts_between_commands(start: Callable[..., Sshd]) -> None:
