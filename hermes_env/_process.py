@@ -239,8 +239,8 @@ class Process:
         finally:
             self._launched.set()
         if self._cancel is not None:
-            # The kill may have looked before there was anything to find.
-            self._kill_tree(0.0)
+            # The kill may have looked before there was anything to find, or have given up waiting for the launch.
+            self._kill_channel(channel, 0.0)
         return channel
 
     def _emit(self, stream: Stream, data: bytes) -> None:
@@ -309,10 +309,14 @@ class Process:
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        if self._channel is None or self._done.is_set() or not self._command.killable:
+        if self._channel is not None and not self._done.is_set():
+            self._kill_channel(self._channel, grace)
+
+    def _kill_channel(self, channel: Channel, grace: float) -> None:
+        if not self._command.killable:
             return
         try:
-            report = self._dispatcher.kill(self._channel, grace)
+            report = self._dispatcher.kill(channel, grace)
         except HermesEnvError:
             report = KillReport(0, confirmed=False)
         if report is not None and (self._report is None or not self._report.confirmed):
