@@ -122,7 +122,7 @@ class Sshd:
         if self.process is None:
             return
         # The processes of its connections lead sessions of their own.
-        for pid in [self.process.pid, *_children(self.process.pid)]:
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
@@ -178,14 +178,26 @@ class Sshd:
         return ["SetEnv SHLVL=1", f"ForceCommand {login}"]
 
 
-def _children(parent: int) -> list[int]:
+def descendants(parent: int) -> list[int]:
     """Processes that this one has forked, and those that they have, as long as they serve connections."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
             if int(rest.split()[1]) == parent and ("(sshd" in name or "(dropbear" in name):
-                found += [int(pid), *_children(int(pid))]
+                found += [int(pid), *descendants(int(pid))]
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes of this machine, which is every server's, with this text in their environment."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if mark.encode() in environ and state not in "ZX":
+                found.append(int(pid))
     return found
 
 

@@ -50,14 +50,15 @@ class Guard:
         self._thread = threading.Thread(target=self._run, name="hermes-env-ssh-guard", daemon=True)
         self._thread.start()
 
-    def check(self) -> None:
-        """Wait until the guard answers.
+    def check(self) -> str:
+        """Wait until the guard answers; the boot id of the host, if it has one.
 
         Raises:
             BackendUnavailable: It does not: the account cannot run commands.
         """
-        if self.ping():
-            return
+        answer = self._ask("p", new_link_id(), "", self._target.connect_timeout)
+        if answer is not None:
+            return answer.partition(b" ")[2].decode("ascii", "replace")
         if not self._channel.eof_received and not self._channel.get_transport().is_active():
             problem = f"the connection to {self._target.name} was lost at once"
             raise BackendUnavailable(problem, reason="unreachable")
@@ -161,7 +162,7 @@ class Link:
         self._control = self._data = _connect.connect(target)
         try:
             self.guard = self._make_guard()
-            self.guard.check()
+            self.boot_id = self.guard.check()
         except BaseException:
             self.drop()
             raise

@@ -75,8 +75,8 @@ class Pool:
         self._warm_until = 0.0
         self._warmer = threading.Thread(target=self._keep_warm, name="hermes-env-ssh-spare", daemon=True)
 
-    def open(self) -> None:
-        """Make the first link.
+    def open(self) -> str:
+        """Make the first link; the boot id of the host, if it has one.
 
         Raises:
             BackendUnavailable: It cannot be made.
@@ -85,6 +85,7 @@ class Pool:
             self._making += 1
         self._make()
         self._warmer.start()
+        return self._links[0].boot_id
 
     # -- sessions -------------------------------------------------------------------------------------------------
 

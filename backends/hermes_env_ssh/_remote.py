@@ -13,6 +13,9 @@ from hermes_env import KILL_SCRIPT
 LINK_VARIABLE = "HERMES_ENV_LINK"
 """Environment variable that marks every process of a connection, for the guard."""
 
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Linux' name for one run of one kernel."""
+
 _WAITING = (
     # Login scripts that read stdin take a part of what is meant for us: then nothing runs.
     'IFS=" " read -r h i k n&&IFS= read -r f&&IFS= read -r s&&[ "$h" = hermes-env ]||exit 125;'
@@ -54,15 +57,16 @@ GUARD_COMMAND = b"exec /bin/sh -c 'IFS= read -r x;eval \"$x\"' sh"
 def guard_script(link_id: str) -> bytes:
     """One line that makes the remote shell the guard of a connection.
 
-    It answers ``p WORD`` with ``WORD pong``, ends a command's tree for ``k ID TENTHS`` and reports ``ID`` with the
-    report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends every
-    command of the connection: at once and again, since a command may just be starting.
+    It answers ``p WORD`` with ``WORD pong BOOT_ID``, ends a command's tree for ``k ID TENTHS`` and reports ``ID``
+    with the report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends
+    every command of the connection: at once and again, since a command may just be starting.
     """
     kill = KILL_SCRIPT.replace("\\", "\\\\").replace("'", "\\047").replace("\n", "\\n")
     return (
         f"k=$(printf %b '{kill}');"
+        f"b=;IFS= read -r b 2>/dev/null <{BOOT_ID};"
         "while IFS=' ' read -r q i g;do case $q in "
-        'p) printf "%s pong\\n" "$i";;'
+        'p) printf "%s pong %s\\n" "$i" "$b";;'
         'k) (set -- "$i" "$g";eval "$k")</dev/null 2>/dev/null|'
         'while IFS= read -r l;do printf "%s %s\\n" "$i" "$l";done& ;;'
         "q) exit 0;;esac;done;"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from hermes_env import (
     open_environment,
 )
 from tests.proxy import Proxy, proxied
+from tests.sshd import marked
 
 if TYPE_CHECKING:
     from tests.sshd import Sshd
@@ -59,18 +59,6 @@ def started(env: BaseEnvironment, script: str) -> Process:
     return process
 
 
-def is_running(command_id: str) -> bool:
-    """Whether a process of this command is left on this machine, which is the server's."""
-    mark = f"HERMES_ENV_COMMAND={command_id}".encode()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if mark in Path(f"/proc/{pid}/environ").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def recover(env: BaseEnvironment) -> None:
     """Run a command after a fault that may have hit what came after the last one, and is not known yet."""
     with contextlib.suppress(OutcomeUnknown):
@@ -81,9 +69,9 @@ def recover(env: BaseEnvironment) -> None:
 def assert_gone(process: Process) -> None:
     """The command of a lost connection ends by itself."""
     deadline = time.monotonic() + GONE
-    while is_running(process.id) and time.monotonic() < deadline:
+    while marked(process.id) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not is_running(process.id)
+    assert not marked(process.id)
 
 
 def test_lost_while_it_runs(env: BaseEnvironment, proxy: Proxy, fault: Break, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from hermes_env import CommandCancelled, CommandTimeout, open_environment
 from tests import sshd
+from tests.sshd import marked
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment
@@ -37,26 +38,10 @@ TREES = {
 }
 
 
-def alive(mark: str) -> list[int]:
-    """Processes of this machine with this text in their environment."""
-    found = []
-    for pid in os.listdir("/proc"):
-        if not pid.isdigit():
-            continue
-        try:
-            environ = Path(f"/proc/{pid}/environ").read_bytes()
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if mark.encode() in environ and state not in "ZX":
-            found.append(int(pid))
-    return found
-
-
 def wait_gone(mark: str, seconds: float) -> list[int]:
     """What is left after so many seconds at most."""
     deadline = time.monotonic() + seconds
-    while (left := alive(mark)) and time.monotonic() < deadline:
+    while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
 
@@ -66,9 +51,9 @@ def test_the_whole_tree_is_gone(env: BaseEnvironment, tree: str) -> None:
     """When `kill` returns, no process of the command is left, however it tried to get away."""
     process = env.start(f"echo on; {TREES[tree]}", env={"TREE": "canary"})
     assert next(iter(process)) == ("stdout", b"on\n")
-    assert alive(process.id)
+    assert marked(process.id)
     process.kill()
-    assert alive(process.id) == []
+    assert marked(process.id) == []
     with pytest.raises(CommandCancelled) as caught:
         process.wait(30)
     assert not caught.value.result.kill_unconfirmed
@@ -139,13 +124,13 @@ def test_a_dead_client_leaves_nothing(start: Callable[..., Sshd], sessions: str)
     try:
         assert client.stdout is not None
         assert client.stdout.readline() == b"ready\n"
-        assert alive(f"CANARY={canary}")
+        assert marked(f"CANARY={canary}")
     finally:
         client.send_signal(signal.SIGKILL)
         client.wait()
         if client.stdout is not None:
             client.stdout.close()
     began = time.monotonic()
-    while time.monotonic() - began < BOUND and (alive(f"CANARY={canary}") or time.monotonic() - began < 3):
+    while time.monotonic() - began < BOUND and (marked(f"CANARY={canary}") or time.monotonic() - began < 3):
         time.sleep(0.1)
-    assert alive(f"CANARY={canary}") == []
+    assert marked(f"CANARY={canary}") == []
