@@ -65,11 +65,11 @@ class Proxy:
             return
         done = threading.Event()
 
-        def act() -> None:
+        def work() -> None:
             function(value)
             done.set()
 
-        self._loop.call_soon_threadsafe(act)
+        self._loop.call_soon_threadsafe(work)
         assert done.wait(10)
 
     def _set_flowing(self, flowing: bool) -> None:
