@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import threading
@@ -15,7 +16,7 @@ import hypothesis
 import pytest
 
 from . import _check, _corpus
-from ._law import NOT_APPLICABLE
+from ._law import NOT_APPLICABLE, Hung, within
 from ._oracle import Oracle, dump
 
 if TYPE_CHECKING:
@@ -94,9 +95,8 @@ class Bench:
         """Never use this environment again; closing it may hang too."""
         env, self._env, self._base = self._env, None, None
         if env is not None:
-            closing = threading.Thread(target=_close_quietly, args=(env,), daemon=True)
-            closing.start()
-            closing.join(_CLOSE)
+            with contextlib.suppress(Exception):
+                within(_CLOSE, env.close)
 
     def replace_if_gone(self) -> None:
         """A law may have closed or lost the environment: the next one gets another."""
@@ -110,14 +110,7 @@ class Bench:
         if self._base is not None and self._env.alive():
             self._env.exec(["rm", "-rf", "--", self._base], timeout=self.settings.patience)
         env, self._env = self._env, None
-        env.close()
-
-
-def _close_quietly(env: BaseEnvironment) -> None:
-    try:
-        env.close()
-    except Exception:  # noqa: BLE001 - given up because a law hung in it
-        return
+        within(self.settings.deadline, env.close)
 
 
 def _demand(result: ExecResult, what: str) -> None:
@@ -300,6 +293,15 @@ class Lab:
 
     def end(self) -> None:
         """Close what the law opened, and replace a shared environment that it has closed."""
+        try:
+            within(self.deadline, self._close_all)
+        except Hung as error:
+            self.abandon()
+            raise _check.LawBroken(
+                f"close did not return within {self.deadline:g} s; it hangs here:\n{error}"
+            ) from None
+
+    def _close_all(self) -> None:
         for env in self._opened:
             env.close()
         self.bench.replace_if_gone()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from hermes_env import Files
 from hermes_env_local import LocalEnvironment
 
 if TYPE_CHECKING:
+    from hermes_env import Files
     from hermes_env import BaseEnvironment, Channel, ExecResult, Launch, Process
 
 _Env = TypeVar("_Env", bound="type[BaseEnvironment]")
@@ -83,7 +83,7 @@ class Broken(LocalEnvironment):
 
     def _launch(self, launch: Launch) -> Channel:
         channel = super()._launch(launch)
-        return channel if self.channel is Spoiled else self.channel(channel)
+        return channel if self.channel is Spoiled else cast("Channel", self.channel(channel))
 
     def _make_files(self) -> Files:
         return super()._make_files() if self.files_class is None else self.files_class(self)

@@ -18,9 +18,11 @@ from . import files_faults, life_faults, names_faults, output_faults, process_fa
 from ._broken import MUTANTS, Mutant
 
 _FAULTS = (stdin_faults, output_faults, process_faults, life_faults, files_faults, names_faults)
-PATIENCE = 3.0
+PATIENCE = 2.0
 """Seconds: every law that does not hang holds well within them; a mutant that hangs costs four times as many."""
 _AT_ONCE = 2
+_WHY = 110
+"""Characters of a failure that the table shows."""
 _DEADLINE = 60.0
 """Seconds for one mutant."""
 
@@ -108,7 +110,9 @@ def table(rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
         lines.append(f"{row.mutant.name}: {row.mutant.kind}")
-        lines += [f"    {'failed by' if o == 'failed' else o:<10} {law}" for law, o in row.outcomes.items()]
+        for law, outcome in row.outcomes.items():
+            why = row.messages[law].replace("\n", " | ")[:_WHY] if outcome == "failed" else ""
+            lines.append(f"    {'failed by' if outcome == 'failed' else outcome:<9} {law}  {why}".rstrip())
         if not row.outcomes:
             lines.append(f"    no outcome; its output ends: {row.output[-500:]!r}")
     killed = sum(not row.survived and not row.ruined for row in rows)

@@ -27,7 +27,7 @@ def plainly(path: str, data: bytes) -> WriteResult:
     with open(path, "wb") as file:
         file.write(data)
     digest = hashlib.sha256(data).hexdigest()
-    return WriteResult(path, len(data), digest, True, "native", created, False)  # noqa: FBT003 - as it is
+    return WriteResult(path, len(data), digest, True, "native", created, False)
 
 
 class _Lossy(Files):
@@ -53,10 +53,8 @@ class SharesTheTransform(Broken):
 class _Cut(Files):
     def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
         data = whole(data)
-        super().write_bytes(path, data[: 128 << 10], **settings)
-        return plainly(path, data[: 128 << 10]) and replace(
-            plainly(path, data[: 128 << 10]), size=len(data), sha256=hashlib.sha256(data).hexdigest()
-        )
+        told = hashlib.sha256(data).hexdigest()
+        return replace(plainly(path, data[: 128 << 10]), size=len(data), sha256=told)
 
 
 @mutant("a file cut at 128 KiB and told as whole", "test_every_size_is_written", "test_files_and_iterables_are_written")
@@ -124,7 +122,7 @@ class _InPlace(Files):
                 file.write(chunk)
                 digest.update(chunk)
                 size += len(chunk)
-        return WriteResult(path, size, digest.hexdigest(), True, "native", created, False)  # noqa: FBT003 - as it is
+        return WriteResult(path, size, digest.hexdigest(), True, "native", created, False)
 
 
 @mutant(
@@ -141,7 +139,8 @@ class _LeavesTemp(Files):
         with open(f"{path}.tmp", "wb") as file:
             for chunk in [data] if isinstance(data, bytes) else data:
                 file.write(chunk)
-        return super().write_bytes(path, open(f"{path}.tmp", "rb").read(), **settings)  # noqa: SIM115 - a fault
+        with open(f"{path}.tmp", "rb") as file:
+            return super().write_bytes(path, file.read(), **settings)
 
 
 @mutant(
@@ -150,17 +149,7 @@ class _LeavesTemp(Files):
     "test_a_write_that_fails_leaves_no_trace",
 )
 class LeavesTemporaryFile(Broken):
-    def _make_files(self) -> Files:
-        return _Tidy(self)
-
-
-class _Tidy(_LeavesTemp):
-    def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
-        with open(f"{path}.tmp", "wb") as file:
-            for chunk in [data] if isinstance(data, bytes) else data:
-                file.write(chunk)
-        with open(f"{path}.tmp", "rb") as file:
-            return Files.write_bytes(self, path, file.read(), **settings)
+    files_class = _LeavesTemp
 
 
 class _OneTempName(Files):
@@ -172,7 +161,7 @@ class _OneTempName(Files):
                 time.sleep(0.002)
         if os.path.exists(f"{path}.tmp"):
             os.rename(f"{path}.tmp", path)
-        return WriteResult(path, len(data), "", True, "native", False, True)  # noqa: FBT003 - as it is
+        return WriteResult(path, len(data), "", True, "native", False, True)
 
 
 @mutant("one temporary name for all writers", "test_writers_at_the_same_time_never_mix")
@@ -274,10 +263,9 @@ class _WorldReadable(Files):
     def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
         temp = f"{path}.{os.getpid()}.tmp"
         with open(temp, "wb", buffering=0) as file:
-            for chunk in [data] if isinstance(data, bytes) else data:
-                file.write(chunk)
+            file.writelines([data] if isinstance(data, bytes) else data)
         os.rename(temp, path)
-        return WriteResult(path, 0, "", True, "native", False, True)  # noqa: FBT003 - as it is
+        return WriteResult(path, 0, "", True, "native", False, True)
 
 
 @mutant("a temporary file that everybody can read", "test_a_file_that_is_being_written_is_private")
@@ -296,7 +284,7 @@ class _InArgv(Files):
         done = self.env.exec(["sh", "-c", 'printf %s "$1" >"$2"; sleep 0.3', "sh", text, path], timeout=9)
         if not done.ok:
             raise VerificationError(path, "it was not written")
-        return WriteResult(path, len(data), "", True, "native", False, False)  # noqa: FBT003 - as it is
+        return WriteResult(path, len(data), "", True, "native", False, False)
 
 
 @mutant(

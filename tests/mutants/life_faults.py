@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any, ClassVar
 
-from hermes_env import BackendOptions, EnvironmentGone, ExecResult, HermesEnvError, KillReport
+from hermes_env import BackendOptions, EnvironmentGone, ExecResult, HermesEnvError, Unsupported
 from hermes_env_local import LocalEnvironment
 
 from ._broken import Broken, BrokenProcess, BrokenStart, mutant
@@ -42,10 +42,6 @@ class ShowsOutput(BrokenStart):
     process = _Talkative
 
 
-class _OnlyOpen(Broken):
-    """Closes nothing of what it says."""
-
-
 @mutant("an environment that is always alive", "test_an_open_environment_is_alive")
 class AlwaysAlive(Broken):
     def alive(self) -> bool:
@@ -64,10 +60,17 @@ class WorksWhenClosed(Broken):
 
 @mutant("close leaves running commands", "test_close_ends_what_runs")
 class CloseAbandons(Broken):
-    def _kill(self, command_id: str, channel: Any, grace: float) -> KillReport | None:
-        if not self.alive():
-            return KillReport(0, confirmed=True)
-        return super()._kill(command_id, channel, grace)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.started: list[Any] = []
+
+    def start(self, cmd: Any, **settings: Any) -> Any:
+        self.started.append(super().start(cmd, **settings))
+        return self.started[-1]
+
+    def close(self) -> None:
+        if all(process.state != "dispatched" for process in self.started):
+            super().close()
 
 
 @mutant("close leaves a descriptor open", "test_close_gives_everything_back")
@@ -117,6 +120,8 @@ class BreaksForGood(Broken):
             raise EnvironmentGone("an earlier error")
         try:
             return super().exec(cmd, **settings)
+        except Unsupported:
+            raise
         except HermesEnvError:
             self.broken = True
             raise

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import shutil
-from dataclasses import replace
 from typing import Any
 
 from hermes_env import Files, FileStat, WriteResult
@@ -44,7 +43,7 @@ class _Replaced(Files):
         plainly(temp, data)
         os.chmod(temp, 0o644)
         os.replace(temp, path)
-        return WriteResult(path, len(data), "", True, "native", False, True)  # noqa: FBT003 - as it is
+        return WriteResult(path, len(data), "", True, "native", False, True)
 
 
 @mutant(
@@ -112,7 +111,7 @@ class _Tee(Files):
             with contextlib.suppress(OSError):
                 fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
                 os.close(fd)
-            return WriteResult(path, len(data), "", True, "native", False, False)  # noqa: FBT003 - as it is
+            return WriteResult(path, len(data), "", True, "native", False, False)
         return super().write_bytes(path, data, **settings)
 
 
@@ -229,6 +228,3 @@ class _Sanitises(Files):
 @mutant("impossible paths repaired", "test_paths_that_cannot_be_are_refused")
 class RepairsPaths(Broken):
     files_class = _Sanitises
-
-
-_ = replace

@@ -14,12 +14,10 @@ from typing import Any
 from hermes_env import (
     Channel,
     CommandCancelled,
-    CommandFailed,
     CommandTimeout,
     EnvironmentGone,
     ExecResult,
     KillReport,
-    Launch,
 )
 
 from ._broken import Broken, BrokenProcess, BrokenStart, Spoiled, mutant
@@ -359,6 +357,3 @@ class VariablesInArgv(Broken):
         words = [f"{name}={value}" for name, value in pairs.items()]
         script = f"/usr/bin/env {' '.join(map(shlex.quote, words))} sh -c {shlex.quote(cmd)}; :"
         return super().start(script if words and isinstance(cmd, str) else cmd, **settings)
-
-
-_ = (CommandFailed, Launch)

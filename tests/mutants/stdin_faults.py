@@ -8,9 +8,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from hermes_env import Channel, CommandCancelled, CommandTimeout, ExecResult, Launch
+from hermes_env import Channel, ExecResult, Launch, StdinSource
 
 from ._broken import Broken, BrokenProcess, BrokenStart, Emit, Spoiled, mutant
 
@@ -90,10 +91,6 @@ class NoEndOfFile(Broken):
     channel = _NeverCloses
 
     def _launch(self, launch: Launch) -> Channel:
-        from dataclasses import replace
-
-        from hermes_env import StdinSource
-
         return super()._launch(replace(launch, stdin=launch.stdin or StdinSource(0, iter(()))))
 
 
@@ -294,18 +291,12 @@ def _embedded(cmd: Any, settings: dict[str, Any]) -> tuple[Any]:
     return (new,)
 
 
-class _StagedProcess(BrokenProcess):
-    pass
-
-
 @mutant(
     "stdin staged in a file that everybody can read and nobody removes",
     "test_a_stdin_that_is_a_file_is_private_and_has_no_name",
     "test_no_file_keeps_stdin",
 )
-class StagesInTheOpen(BrokenStart):
-    process = _StagedProcess
-
+class StagesInTheOpen(Broken):
     def _stage(self, settings: dict[str, Any]) -> str | None:
         stdin = settings.get("stdin")
         if not isinstance(stdin, bytes) or not stdin:
@@ -330,6 +321,3 @@ class StagesInTheOpen(BrokenStart):
     def exec(self, cmd: Any, **settings: Any) -> ExecResult:
         path = self._stage(settings) if isinstance(cmd, str) else None
         return super().exec(f"{{ {cmd}\n}} <{path}" if path else cmd, **settings)
-
-
-_ = (CommandCancelled, CommandTimeout)
