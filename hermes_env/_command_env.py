@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from ._base import BaseEnvironment
@@ -12,8 +13,6 @@ from ._popen import PopenChannel
 from ._watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ._launch import Channel, Launch
 
 

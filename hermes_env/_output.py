@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ._launch import Stream
 
 _LIVE_BACKLOG = 4 << 20

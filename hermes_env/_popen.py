@@ -11,14 +11,13 @@ import sys
 import termios
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ._errors import BackendUnavailable
 from ._kill_local import kill_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from ._kill_script import KillReport
     from ._launch import Emit, Stream
     from ._watchdog import Watchdog

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, CommandEnvironment
-
-from ._options import LocalOptions
+from hermes_env import Capabilities, CommandEnvironment, LazyOptions
 
 if TYPE_CHECKING:
-    from hermes_env import Channel, KillReport, Launch
+    from collections.abc import Mapping
+
+    from hermes_env import Channel, Files, KillReport, Launch
+
 
 _INHERITED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"})
 
@@ -39,7 +39,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
-    Options: ClassVar[type[Any] | None] = LocalOptions
+    Options: ClassVar[Any] = LazyOptions("hermes_env_local._options:LocalOptions")
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True
@@ -49,6 +49,11 @@ class LocalEnvironment(CommandEnvironment):
         self._base_env = _inherited(options is not None and options.inherit_env)
         if self.cwd is not None:
             self.cwd = os.path.join(os.getcwd(), self.cwd)
+
+    def _make_files(self) -> Files:
+        from hermes_env.files import NativeFiles
+
+        return NativeFiles(self)
 
     def _argv(self, launch: Launch) -> list[str]:
         return launch.argv()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from hermes_env._errors import InvalidArgument
 from hermes_env._stdin import source_of
 from hermes_env._validate import check_size
 
@@ -241,7 +242,7 @@ class Files:
         checked = _checks.check_changes(changes)
         for change in checked:
             if isinstance(change, Write):
-                source_of(change.data, "data")
+                _check_data(change.data)
         if not checked:
             return ()
         if any(_conditional(change) for change in checked):
@@ -251,5 +252,20 @@ class Files:
         return self._engine.commit(checked, durable=durable)
 
 
+def _check_data(data: StdinLike) -> None:
+    if data is None:
+        raise InvalidArgument("data", "is None; empty bytes make an empty file")
+    source_of(data, "data")
+
+
 def _conditional(change: Change) -> bool:
     return not isinstance(change, MakeDir) and bool(change.if_sha256 or getattr(change, "if_absent", False))
+
+
+class NativeFiles(Files):
+    """Files of this machine by its own system calls, for environments that share its file system."""
+
+    def __init__(self, env: BaseEnvironment) -> None:
+        from ._native import NativeEngine
+
+        super().__init__(env, NativeEngine(lambda: env.cwd))

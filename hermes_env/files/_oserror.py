@@ -13,7 +13,9 @@ NAME_MAX = 255
 
 def os_error(code: int, path: str, note: str = "") -> OSError:
     """The builtin error of that errno (`FileNotFoundError` and so on) for the caller's path."""
-    if code == errno.ENOENT and any(len(encode_lossless(part)) > NAME_MAX for part in path.split("/")):
+    if code in (errno.ENOENT, errno.EPERM, errno.EIO) and any(
+        len(encode_lossless(part)) > NAME_MAX for part in path.split("/")
+    ):
         code = errno.ENAMETOOLONG
     text = os.strerror(code)
     return OSError(code, f"{text}: {note}" if note else text, path)

@@ -32,6 +32,13 @@ class _Content:
     tally: Tally
     in_memory: memoryview | None
 
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        """The bytes; those that are not in memory are counted as they go by."""
+        if self.in_memory is not None:
+            yield self.in_memory
+        elif self.source is not None:
+            yield from self.tally.passing(self.source.chunks)
+
 
 class WriteRequest:
     """Arguments and stdin of one run of the write script."""
@@ -42,6 +49,7 @@ class WriteRequest:
         self.nonce = nonce
         self._changes = changes
         self._contents = [_content(change, with_cksum=with_cksum) for change in changes if isinstance(change, Write)]
+        self._failure: Exception | None = None
         self._known = all(content.in_memory is not None for content in self._contents)
         manifest = self._manifest() if self._known else "-"
         self.args = [
@@ -63,11 +71,13 @@ class WriteRequest:
         return cast("Iterator[bytes]", self._stream())
 
     def _stream(self) -> Iterator[bytes | memoryview]:
-        for content in self._contents:
-            if content.in_memory is not None:
-                yield content.in_memory
-            elif content.source is not None:
-                yield from content.tally.passing(content.source.chunks)
+        try:
+            for content in self._contents:
+                yield from content.chunks()
+        except Exception as error:  # noqa: BLE001 - raised by `results`, in the caller's thread
+            # No manifest follows: the script takes this for a stream that was cut, and cleans up.
+            self._failure = error
+            return
         if not self._known:
             manifest = self._manifest()
             yield f"{manifest}{_LENGTH_BIAS + len(manifest)} {self.nonce}".encode("ascii")
@@ -83,6 +93,8 @@ class WriteRequest:
         Raises:
             OSError, FileChanged, VerificationError, Unsupported, RollbackFailed: None of them was applied.
         """
+        if self._failure is not None:
+            raise self._failure
         if record[0] != "ok":
             self._fail(*record[1:5])
         words = record[1:]
