@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hermes_env import BaseEnvironment, ExecResult
 
 WORKSPACE = "/tmp"  # noqa: S108 - inside the environment, where the laws make private directories of their own
+UNTIL_GO = "n=0; while [ ! -e go ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+"""Script that waits for the file ``go``, two minutes at most: what a failing law leaves behind ends by itself."""
 _CLOSE = 10.0
 """Seconds for an environment to close; one that takes longer is left behind."""
 _FILL = r"""
@@ -48,7 +50,7 @@ class Settings:
     @property
     def deadline(self) -> float:
         """Seconds after which a law is taken to hang."""
-        return self.patience * (16 if self.profile == "full" else 4)
+        return self.patience * {"quick": 2, "default": 4, "full": 16}[self.profile]
 
 
 class Bench:
@@ -65,6 +67,7 @@ class Bench:
         self._env = first
         self._base: str | None = None
         self._moment: float | None = None
+        self._left: list[str] = []
 
     @property
     def env(self) -> BaseEnvironment:
@@ -93,7 +96,11 @@ class Bench:
 
     def abandon(self) -> None:
         """Never use this environment again; closing it may hang too."""
-        env, self._env, self._base = self._env, None, None
+        env, self._env = self._env, None
+        self._moment = None
+        if self._base is not None:
+            self._left.append(self._base)
+            self._base = None
         if env is not None:
             with contextlib.suppress(Exception):
                 within(_CLOSE, env.close)
@@ -107,8 +114,9 @@ class Bench:
         """Remove what the laws left and close the environment."""
         if self._env is None:
             return
-        if self._base is not None and self._env.alive():
-            self._env.exec(["rm", "-rf", "--", self._base], timeout=self.settings.patience)
+        left = [*self._left, *([] if self._base is None else [self._base])]
+        if left and self._env.alive():
+            self._env.exec(["rm", "-rf", "--", *left], timeout=self.settings.deadline)
         env, self._env = self._env, None
         within(self.settings.deadline, env.close)
 
@@ -179,6 +187,10 @@ class Lab:
             max_examples=self.scale(quick, default, full),
             deadline=None,
             database=None,
+            phases=(
+                hypothesis.Phase.explicit,
+                hypothesis.Phase.generate,
+            ),  # shrinking would take longer than the law may
             derandomize=True,
             suppress_health_check=list(hypothesis.HealthCheck),
         )
@@ -209,7 +221,7 @@ class Lab:
     def sh(self, script: str, **settings: Any) -> ExecResult:
         """Run a helper script in the law's directory and demand that it works."""
         settings.setdefault("cwd", self.root)
-        settings.setdefault("timeout", self.patience)
+        settings.setdefault("timeout", self.deadline)
         result = self.env.exec(script, **settings)
         _demand(result, f"run the helper script {_check.short(script)}")
         return result

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from hermes_env_local import LocalEnvironment
 
 if TYPE_CHECKING:
-    from hermes_env import Files
-    from hermes_env import BaseEnvironment, Channel, ExecResult, Launch, Process
+    from hermes_env import BaseEnvironment, Channel, ExecResult, Files, Launch, Process
 
 _Env = TypeVar("_Env", bound="type[BaseEnvironment]")
 Emit = Callable[[Any, bytes], None]

@@ -18,8 +18,8 @@ from . import files_faults, life_faults, names_faults, output_faults, process_fa
 from ._broken import MUTANTS, Mutant
 
 _FAULTS = (stdin_faults, output_faults, process_faults, life_faults, files_faults, names_faults)
-PATIENCE = 2.0
-"""Seconds: every law that does not hang holds well within them; a mutant that hangs costs four times as many."""
+PATIENCE = 4.0
+"""Seconds: every law that does not hang holds well within them; a mutant that hangs costs twice as many."""
 _AT_ONCE = 2
 _WHY = 110
 """Characters of a failure that the table shows."""
@@ -82,7 +82,9 @@ def _fork(mutant: Mutant, place: str) -> int:
         os.dup2(out.fileno(), 2)
         os.chdir(place)
         laws = (*mutant.breaks, mutant.holds)
-        code = run(mutant.path, profile="quick", laws=laws, patience=PATIENCE, report=place, stream=out)
+        code = run(
+            mutant.path, profile="quick", laws=laws, patience=PATIENCE, workspace=place, report=place, stream=out
+        )
     os._exit(code)
 
 

@@ -202,7 +202,7 @@ class RunsAgainAfterLostLink(Broken):
     def exec(self, cmd: Any, **settings: Any) -> ExecResult:
         result = super().exec(cmd, **settings)
         self.calls += 1
-        lost = self.calls % 3 == 0
+        lost = self.calls % 3 == 0 and "runs" in cmd
         return super().exec(cmd, **settings) if lost else result
 
 
