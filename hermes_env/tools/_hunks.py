@@ -48,6 +48,7 @@ class HunksResult:
 class _Change:
     """Lines ``first`` up to ``last`` are replaced by new ones."""
 
+    hunk: int
     first: int
     last: int
     new: tuple[bytes, ...]
@@ -81,7 +82,7 @@ def apply_hunks(
                 if rules.first_match
                 else locate(haystack, block, progress, rules)
             )
-            changes = _changes(document, hunk, placement, encoding)
+            changes = _changes(document, number, hunk, placement, encoding)
         except EditError as error:
             if rules.idempotent and error.code == "already_applied":
                 line = error.problem.candidates[0].line
@@ -131,7 +132,7 @@ def _block(hunk: Hunk, encoding: str | None) -> Block:
 
 
 def _changes(
-    document: Document, hunk: Hunk, placement: Placement, encoding: str | None
+    document: Document, number: int, hunk: Hunk, placement: Placement, encoding: str | None
 ) -> list[_Change]:
     """Return the runs of removed and added lines of a placed hunk."""
     changes: list[_Change] = []
@@ -150,7 +151,7 @@ def _changes(
         unterminated = next((line for line in added if line.no_newline), None)
         if unterminated is not None and unterminated is not added[-1]:
             raise EditError(_not_last(unterminated))
-        changes.append(_Change(position, position + removed, new, unterminated))
+        changes.append(_Change(number, position, position + removed, new, unterminated))
         position += removed
     return changes
 
@@ -196,7 +197,7 @@ def _not_last(line: PatchLine) -> Problem:
 
 def _misplaced_ends(document: Document, changes: Sequence[_Change]) -> list[Problem]:
     return [
-        _not_last(change.unterminated)
+        _not_last(change.unterminated).at(hunk=change.hunk)
         for i, change in enumerate(changes)
         if change.unterminated is not None
         and (change.last < document.lines or i + 1 < len(changes))

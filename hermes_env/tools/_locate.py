@@ -159,7 +159,7 @@ class _Search:
     def run(self) -> Placement | None:
         """Place a hunk with old lines; None if it is nowhere."""
         block = self._block
-        if not any(line.strip() for line in block.old) and not (
+        if not any(line.strip(b" \t") for line in block.old) and not (
             block.anchors or block.end_of_file or block.old_start
         ):
             _fail(
@@ -299,7 +299,7 @@ class _Search:
     def _applied(self) -> int | None:
         """Return where the new lines are, if exactly once and if they say enough to be sure."""
         old, new = self._block.old, self._block.new
-        telling = [line for line in new if line.strip()]
+        telling = [line for line in new if line.strip(b" \t")]
         if new == old or not telling or (len(new) < len(old) and len(telling) < 2):
             return None
         for tier in (Tier.EXACT, Tier.TRAILING):

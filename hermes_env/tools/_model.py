@@ -1,7 +1,7 @@
-"""The published form of edits: what a tool call returns, as JSON with a schema.
+r"""The published form of edits: what a tool call returns, as JSON with a schema.
 
 Importing this module imports pydantic; the pure code uses dataclasses and never needs it. All text
-is clean UTF-8: bytes of paths and lines that are not UTF-8 are shown as ``\\xNN``.
+is clean UTF-8: bytes of paths and lines that are not UTF-8 are shown as ``\xNN``.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ class ErrorInfo(_Record):
 
     code: ErrorCode
     message: str
-    path: str | None = Field(None, description="The path as the caller wrote it.")
-    patch_line: int | None = Field(None, ge=1, description="Line in the patch text, from 1.")
-    hunk: int | None = Field(None, ge=1, description="Number of the hunk in its file, from 1.")
+    path: str | None = Field(default=None, description="The path as the caller wrote it.")
+    patch_line: int | None = Field(
+        default=None, ge=1, description="Line in the patch text, from 1."
+    )
+    hunk: int | None = Field(
+        default=None, ge=1, description="Number of the hunk in its file, from 1."
+    )
     candidates: list[CandidateLine] = Field(
         default=[], max_length=MAX_CANDIDATES, description="Lines that the edit may have meant."
     )
@@ -76,7 +80,9 @@ class HunkOutcome(_Record):
     old_lines: int = Field(ge=0)
     new_start: int = Field(ge=0, description="First line after the edit, from 1.")
     new_lines: int = Field(ge=0)
-    anchor_line: int | None = Field(None, description="The line of the '@@' text that was used.")
+    anchor_line: int | None = Field(
+        default=None, description="The line of the '@@' text that was used."
+    )
     out_of_order: bool = False
     already_applied: bool = False
 
@@ -105,14 +111,16 @@ class ChangedFile(_Record):
     moved_from: str | None = None
     before_sha256: Sha256 | None = None
     after_sha256: Sha256 | None = None
-    before_bytes: int = Field(0, ge=0)
-    after_bytes: int = Field(0, ge=0)
-    mode: str | None = Field(None, description="Octal permission bits that were kept, as 0644.")
+    before_bytes: int = Field(default=0, ge=0)
+    after_bytes: int = Field(default=0, ge=0)
+    mode: str | None = Field(
+        default=None, description="Octal permission bits that were kept, as 0644."
+    )
     binary: bool = False
-    overwrote: bool = Field(False, description="An existing file was replaced.")
-    added_lines: int = Field(0, ge=0)
-    removed_lines: int = Field(0, ge=0)
-    diff: str = Field("", description="Unified diff, at most 100 lines, then a summary.")
+    overwrote: bool = Field(default=False, description="An existing file was replaced.")
+    added_lines: int = Field(default=0, ge=0)
+    removed_lines: int = Field(default=0, ge=0)
+    diff: str = Field(default="", description="Unified diff, at most 100 lines, then a summary.")
     hunks: list[HunkOutcome] = []
 
     @classmethod
@@ -143,23 +151,25 @@ class EditOutcome(_Record):
 
     ok: bool
     status: Status
-    edit_id: str | None = Field(None, description="What undo takes.")
+    edit_id: str | None = Field(default=None, description="What undo takes.")
     dry_run: bool = False
     changed_files: list[ChangedFile] = []
     unchanged_files: list[str] = []
-    diff: str = Field("", description="The diffs of all files.")
-    bytes_changed: int = Field(0, ge=0, description="Bytes written, over all files.")
+    diff: str = Field(default="", description="The diffs of all files.")
+    bytes_changed: int = Field(default=0, ge=0, description="Bytes written, over all files.")
     before_sha256: Sha256 | None = Field(
-        None, description="Of the only changed file, if it is one."
+        default=None, description="Of the only changed file, if it is one."
     )
-    after_sha256: Sha256 | None = Field(None, description="Of the only changed file, if it is one.")
+    after_sha256: Sha256 | None = Field(
+        default=None, description="Of the only changed file, if it is one."
+    )
     stale_check: StaleCheck = "not_run"
     side_effects_fired: list[str] = Field(default=[], description="Names of the observers told.")
     warnings: list[str] = []
     left_changed: list[str] = Field(
         default=[], description="After rollback_failed: files that are not as they were."
     )
-    error: ErrorInfo | None = Field(None, description="The first error.")
+    error: ErrorInfo | None = Field(default=None, description="The first error.")
     errors: list[ErrorInfo] = Field(default=[], max_length=MAX_ERRORS)
 
     @classmethod
@@ -177,7 +187,7 @@ class EditOutcome(_Record):
 
     @classmethod
     def planned(cls, plan: Plan) -> EditOutcome:
-        """Return the outcome that a plan would have: of a dry run, or for the executor to complete."""
+        """Return the outcome that a plan would have: of a dry run, or to be completed."""
         if plan.problems:
             return cls.refused(plan.problems, warnings=plan.warnings)
         files = [ChangedFile.of(change) for change in plan.changes]

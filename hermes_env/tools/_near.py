@@ -44,7 +44,7 @@ def near_lines(
 def _votes(haystack: Haystack, wanted: Sequence[bytes]) -> dict[int, float]:
     votes: Counter[int] = Counter()
     telling = sorted(
-        ((i, line) for i, line in enumerate(wanted) if len(line) > 3),
+        ((i, line) for i, line in enumerate(wanted) if line),
         key=lambda item: -len(item[1]),
     )
     buffer = haystack.buffer(Tier.INDENT)

@@ -28,16 +28,21 @@ class ReadFileInput(_Input):
     """Arguments of ``read_file``."""
 
     path: FilePath
-    offset: int = Field(1, ge=1, description="First line, from 1.")
-    limit: int | None = Field(None, ge=1, description="How many lines; none for all that fit.")
+    offset: int = Field(default=1, ge=1, description="First line, from 1.")
+    limit: int | None = Field(
+        default=None, ge=1, description="How many lines; none for all that fit."
+    )
 
 
 class ViewInput(_Input):
     """Arguments of ``view``."""
 
     path: FilePath
-    view_range: tuple[int, int] | None = Field(
-        None, description="First and last line, from 1; -1 as the last line means the end."
+    view_range: list[int] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="First and last line, from 1; -1 as the last line means the end.",
     )
 
 
@@ -50,7 +55,9 @@ class WriteFileInput(_Input):
         validation_alias=AliasChoices("content", "file_text", "contents"),
     )
     if_sha256: str | None = Field(
-        None, pattern=r"^[0-9a-f]{64}$", description="Write only if the file has this SHA-256 now."
+        default=None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="Write only if the file has this SHA-256 now.",
     )
 
 
@@ -63,13 +70,13 @@ class StrReplaceInput(_Input):
         validation_alias=AliasChoices("old_string", "old_str"),
     )
     new_string: str = Field(
-        "",
+        default="",
         description="The text to write instead, literally.",
         validation_alias=AliasChoices("new_string", "new_str"),
     )
-    replace_all: bool = Field(False, description="Replace every occurrence.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence.")
     expected_count: int | None = Field(
-        None, ge=1, description="Replace every occurrence if there are exactly so many."
+        default=None, ge=1, description="Replace every occurrence if there are exactly so many."
     )
 
 
@@ -92,7 +99,7 @@ class ApplyPatchInput(_Input):
         description="The patch, from '*** Begin Patch' to '*** End Patch'.",
         validation_alias=AliasChoices("patch", "input"),
     )
-    dry_run: bool = Field(False, description="Only report what would change.")
+    dry_run: bool = Field(default=False, description="Only report what would change.")
 
 
 @dataclass(frozen=True, slots=True)
