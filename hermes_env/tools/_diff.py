@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
-from hermes_env.tools._display import clean, show_bytes
+from hermes_env.tools._display import clean, is_escaped, show_bytes
 from hermes_env.tools._splice import Splice, apply_splices, single_splice
 from hermes_env.tools._text import LineIndex, split_lines
 
@@ -20,6 +20,11 @@ _CONTEXT: Final = 3
 # difflib is quadratic in equal lines: larger windows are shown as removed and added as a whole.
 _MAX_WINDOW: Final = 1_000
 _MAX_LINE: Final = 1_000
+
+# Notes below a line, in the form that unified diffs have for a missing newline.
+_OPEN_END: Final = "\\ No newline at end of file\n"
+_NOT_UTF8: Final = "\\ Bytes that are not UTF-8 are shown as \\xNN, backslashes doubled\n"
+_LONE_CR: Final = "\\ The line ends in CR alone\n"
 
 _Line = tuple[bytes, bytes]
 
@@ -220,8 +225,9 @@ def _render(line: _Shown) -> str:
     shown = show_bytes(content)
     if len(shown) > _MAX_LINE:
         shown = f"{shown[:_MAX_LINE]}… ({len(content):,} bytes)"
+    notes = [_OPEN_END] if not end else []
+    notes += [_NOT_UTF8] if is_escaped(content) else []
     # A lone CR must not look like CR LF.
-    ending = {b"\r\n": "\r\n", b"\n": "\n", b"\r": "\\r\n"}.get(
-        end, "\n\\ No newline at end of file\n"
-    )
-    return f"{kind}{shown}{ending}"
+    notes += [_LONE_CR] if end == b"\r" else []
+    ending = "\r\n" if end == b"\r\n" else "\n"
+    return "".join([kind, shown, ending, *notes])

@@ -14,8 +14,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 def show_bytes(data: bytes) -> str:
     r"""Return one line as clean text.
 
-    A line with bytes that are not UTF-8 shows them as ``\\xNN`` and doubles its backslashes, so
-    that it can be read back; every other line is itself.
+    A line with bytes that are not UTF-8 shows them as ``\xNN`` and doubles its backslashes; every
+    other line is itself. Whoever shows it says which lines are shown so (``is_escaped``), and then
+    nothing is lost.
     """
     text = decode_lossless(data)
     if not _ESCAPED.search(text):
@@ -23,6 +24,11 @@ def show_bytes(data: bytes) -> str:
     return _ESCAPED.sub(
         lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text.replace("\\", "\\\\")
     )
+
+
+def is_escaped(data: bytes) -> bool:
+    """Tell whether ``show_bytes`` shows this line with escapes."""
+    return not data.isascii() and _ESCAPED.search(decode_lossless(data)) is not None
 
 
 def clean(text: str) -> str:

@@ -9,7 +9,6 @@ similarity: text that differs in a word is different text.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -56,7 +55,6 @@ _PUNCTUATION_BYTES: Final = tuple(
     (chr(code).encode(), plain.encode()) for code, plain in PUNCTUATION.items()
 )
 _LEADS: Final = (b"\xe2\x80", b"\xe2\x81\x9f", b"\xe2\x88\x92", b"\xc2\xa0", b"\xe3\x80\x80")
-_TRAILING: Final = re.compile(rb"[ \t](?:\n|\Z)")
 
 INDENT_BUDGET: Final = 400_000
 """Lines compared at most by one search of the indent tier: about 0.3 s."""
@@ -76,7 +74,7 @@ def map_punctuation(data: bytes) -> bytes:
 
 
 def _rstrip_blanks(data: bytes) -> bytes:
-    if not _TRAILING.search(data):
+    if b" \n" not in data and b"\t\n" not in data and data[-1:] not in {b" ", b"\t"}:
         return data
     return b"\n".join([line.rstrip(b" \t") for line in data.split(b"\n")])
 
@@ -231,7 +229,11 @@ class Haystack:
         return self._buffers[tier]
 
     def _build(self, tier: Tier) -> _Buffer:
-        fresh = _Buffer(normalise(tier, self.document.normal))
+        if tier is Tier.INDENT:
+            # It begins like the tier before it, and mapping punctuation is the dear part.
+            fresh = _Buffer(_strip_blanks(self.buffer(Tier.PUNCTUATION).data[1:]))
+        else:
+            fresh = _Buffer(normalise(tier, self.document.normal))
         # Most files look the same in several tiers; one copy of a large file is enough.
         return next((known for known in self._buffers.values() if known.data == fresh.data), fresh)
 

@@ -145,7 +145,9 @@ class LineIndex:
         return True
 
     def line_at(self, offset: int) -> int:
-        """Return the number of the line that holds the byte at ``offset``."""
+        """Return the number of the line, terminator included, that holds a byte."""
+        if self._cr and self._data[offset - 1 : offset + 1] == b"\r\n" and offset > 0:
+            offset -= 1
         while self._offsets[-1] <= offset and self._extend():
             pass
         i = max(bisect_right(self._offsets, offset) - 1, 0)

@@ -35,6 +35,24 @@ _REPLACED: Final = "Successfully replaced text at exactly one location."
 _PERMISSION: Final = "Error: Permission denied. Cannot write to file."
 
 
+def _no_match(path: str, old: str) -> str:
+    del path, old
+    return "Error: No match found for replacement. Please check your text and try again."
+
+
+def _no_match_claude_code(path: str, old: str) -> str:
+    del path
+    return f"String to replace not found in file.\nString: {old}"
+
+
+def _many(path: str, old: str, count: int) -> str:
+    del path, old
+    return (
+        f"Error: Found {count} matches for replacement text. "
+        "Please provide more context to make a unique match."
+    )
+
+
 def _many_claude_code(path: str, old: str, count: int) -> str:
     del path
     return (
@@ -47,13 +65,8 @@ def _many_claude_code(path: str, old: str, count: int) -> str:
 _TEXTS: Final[dict[str, Texts]] = {
     "anthropic": Texts(
         file_not_found=lambda path: f"Error: File not found: {path}",
-        no_match=lambda path, old: (  # noqa: ARG005 - one signature for all dialects
-            "Error: No match found for replacement. Please check your text and try again."
-        ),
-        many=lambda path, old, count: (  # noqa: ARG005 - one signature for all dialects
-            f"Error: Found {count} matches for replacement text. "
-            "Please provide more context to make a unique match."
-        ),
+        no_match=_no_match,
+        many=_many,
         same=_SAME,
         replaced=_REPLACED,
         permission=_PERMISSION,
@@ -62,7 +75,7 @@ _TEXTS: Final[dict[str, Texts]] = {
     ),
     "claude_code": Texts(
         file_not_found=lambda path: f"File does not exist: {path}",
-        no_match=lambda path, old: f"String to replace not found in file.\nString: {old}",  # noqa: ARG005 - one signature for all dialects
+        no_match=_no_match_claude_code,
         many=_many_claude_code,
         same=_SAME,
         replaced=_REPLACED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hermes_env.tools._display import show_bytes
+from hermes_env.tools._display import is_escaped, show_bytes
 from hermes_env.tools._problem import EditError, Problem
 from hermes_env.tools._text import Document
 
@@ -59,31 +59,32 @@ def view_lines(
         raise EditError(Problem("invalid_argument", message))
     notes = [f"the file has only {total} lines"] if end > total else []
     end = min(end, total)
-    shown, stop = _window(
-        document, first, min(end, first + max_lines - 1), max_bytes, numbers=numbers
-    )
+    window, stop = _window(document, first, min(end, first + max_lines - 1), max_bytes)
+    shown = [line for line, _ in window]
     if stop < end:
         notes.append(f"lines {stop + 1} to {end} are not shown; ask for them by range")
-    if any(cut for _, cut in shown):
+    if any(cut for _, cut in window):
         notes.append("a long line was cut")
-    return View(
-        "".join(text for text, _ in shown),
-        first if shown else 0,
-        stop if shown else 0,
-        total,
-        tuple(notes),
+    odd = [str(first + i) for i, line in enumerate(shown) if is_escaped(line)]
+    if odd:
+        where = ", ".join(odd[:10]) + (", …" if len(odd) > 10 else "")
+        notes.append(f"bytes that are not UTF-8 are shown as \\xNN in lines {where}")
+    labels = (f"{first + i}: " if numbers else "" for i in range(len(shown)))
+    text = "".join(
+        f"{label}{show_bytes(line)}\n" for label, line in zip(labels, shown, strict=True)
     )
+    return View(text, first if shown else 0, stop if shown else 0, total, tuple(notes))
 
 
 def _window(
-    document: Document, first: int, end: int, budget: int, *, numbers: bool
-) -> tuple[list[tuple[str, bool]], int]:
-    shown: list[tuple[str, bool]] = []
+    document: Document, first: int, end: int, budget: int
+) -> tuple[list[tuple[bytes, bool]], int]:
+    """Return the lines that fit and whether each was cut, and the number of the last one."""
+    shown: list[tuple[bytes, bool]] = []
     for number in range(first, end + 1):
         line = document.line(number - 1)
         if len(line) > budget and shown:
             return shown, number - 1
-        text = show_bytes(line[:budget] if len(line) > budget else line)
-        shown.append((f"{number}: {text}\n" if numbers else f"{text}\n", len(line) > budget))
+        shown.append((line[:budget], len(line) > budget))
         budget -= len(line) + 1
     return shown, end

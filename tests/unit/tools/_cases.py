@@ -1,4 +1,4 @@
-"""Reader of the patch cases: one text file holds the files before, the patch, and the files after."""
+"""Reader of the patch cases: one file holds the files before, the patch, and those after."""
 
 from __future__ import annotations
 

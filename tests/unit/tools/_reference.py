@@ -1,4 +1,4 @@
-"""A slow and obvious model of hunks: lists of lines, every place tried, nothing shared with the code."""
+"""A slow and obvious model of hunks: lists of lines, every place tried."""
 
 from __future__ import annotations
 
@@ -54,13 +54,14 @@ class RefHunk:
 
 
 def find_in_order(contents: list[bytes], hunks: list[RefHunk]) -> list[int] | str:
-    """Return the place of each hunk, or the kind of failure; exact first, then blanks at ends ignored."""
+    """Return the place of each hunk, or how it fails; exact, then without blanks at ends."""
     cursor = 0
     found: list[int] = []
     for hunk in hunks:
-        for normal in (lambda line: line, lambda line: line.rstrip(b" \t")):
-            have = [normal(line) for line in contents]
-            hits = places(have, [normal(line) for line in hunk.old], cursor)
+        for blanks in (b"", b" \t"):
+            have = [line.rstrip(blanks) if blanks else line for line in contents]
+            want = [line.rstrip(blanks) if blanks else line for line in hunk.old]
+            hits = places(have, want, cursor)
             if hits:
                 break
         if len(hits) > 1:

@@ -1,0 +1,107 @@
+"""Unified diffs: what git applies, what is shown of odd bytes, and how much."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes_env.tools import Splice, unified_diff
+from hermes_env.tools._splice import apply_splices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LINES = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "", "  c", "é", "\\x", "-d", "+e", "@@"]),
+        st.sampled_from(["\n", "\r\n"]),
+    ),
+    max_size=30,
+).map(lambda lines: "".join(text + end for text, end in lines).encode())
+_FILES = st.tuples(_LINES, st.sampled_from([b"", b"open"])).map(b"".join)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@settings(
+    max_examples=60,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(before=_FILES, after=_FILES)
+def test_git_applies_the_diff(tmp_path: Path, before: bytes, after: bytes) -> None:
+    """The old content becomes the new one when git applies our diff."""
+    diff = unified_diff(before, after, path="f", max_lines=None)
+    if before == after:
+        assert diff.text == ""
+        return
+    (tmp_path / "f").write_bytes(before)
+    command = ["git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-"]
+    done = subprocess.run(
+        command, cwd=tmp_path, input=diff.text.encode(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, (done.stderr, diff.text)
+    assert (tmp_path / "f").read_bytes() == after
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(
+    before=_FILES,
+    cuts=st.lists(st.integers(0, 120), max_size=6),
+    new=st.sampled_from([b"", b"x", b"x\ny", b"\n"]),
+)
+def test_splices_and_contents_give_the_same_counts(
+    before: bytes, cuts: list[int], new: bytes
+) -> None:
+    """A diff from several splices shows as many lines as it counts, and the right balance."""
+    points = sorted({min(cut, len(before)) for cut in cuts})
+    splices = [Splice(a, b, new) for a, b in zip(points[::2], points[1::2], strict=False)]
+    after = apply_splices(before, splices)
+    diff = unified_diff(before, after, path="f", splices=splices, max_lines=None)
+    old = [line[1:] for line in diff.text.split("\n")[2:] if line[:1] == "-"]
+    new_lines = [line[1:] for line in diff.text.split("\n")[2:] if line[:1] == "+"]
+    assert (len(old), len(new_lines)) == (diff.removed, diff.added)
+    assert diff.added - diff.removed == len(after.splitlines()) - len(before.splitlines())
+
+
+def test_new_deleted_and_moved_files() -> None:
+    """New and deleted files are against /dev/null, moved ones say from where to where."""
+    assert (
+        unified_diff(None, b"a\n", path="f").text == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
+    )
+    assert (
+        unified_diff(b"a\n", None, path="f").text == "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+    )
+    moved = unified_diff(b"a\n", b"a\n", path="g", old_path="f").text
+    assert moved == "rename from f\nrename to g\n"
+
+
+def test_undecodable_bytes_are_shown_without_loss() -> None:
+    """Bytes that are not UTF-8 become escapes, and backslashes beside them are doubled."""
+    text = unified_diff(b"caf\xe9 \\xe9\n", b"caf\xe8\n", path="f").text
+    assert "-caf\\xe9 \\\\xe9\n" in text
+    assert "+caf\\xe8\n" in text
+    text.encode("utf-8")
+
+
+def test_at_most_a_hundred_lines_then_a_summary() -> None:
+    """A long diff is cut after 100 lines and says what is missing."""
+    before = b"".join(b"%d\n" % i for i in range(500))
+    diff = unified_diff(before, b"", path="f")
+    lines = diff.text.splitlines()
+    assert diff.truncated
+    assert len(lines) == 2 + 100 + 1
+    assert lines[-1] == "... 401 more lines of this diff (in all +0 -500)"
+
+
+def test_terminator_changes_are_visible() -> None:
+    """CR LF, lone CR and a missing final newline look different from LF."""
+    text = unified_diff(b"a\r\nb\rc", b"a\nb\nc\n", path="f").text
+    assert "-a\r\n" in text
+    assert "-b\n\\ The line ends in CR alone\n" in text
+    assert "-c\n\\ No newline at end of file\n" in text
