@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -157,10 +157,19 @@ def _changes(
 
 
 def _without_dropped(hunk: Hunk, dropped: int) -> list[PatchLine]:
+    """Return the lines of a hunk that was found only without its last, empty, old lines."""
     lines = list(hunk.lines)
     for _ in range(dropped):
         last_old = max(i for i, line in enumerate(lines) if line.kind != "+")
-        del lines[last_old]
+        old = lines.pop(last_old)
+        if old.kind == " ":
+            lines.insert(last_old, replace(old, kind="+"))
+        last_new = max((i for i, line in enumerate(lines) if line.kind != "-"), default=-1)
+        if last_new < 0 or lines[last_new].text:
+            continue
+        new = lines.pop(last_new)
+        if new.kind == " ":
+            lines.insert(last_new, replace(new, kind="-"))
     return lines
 
 

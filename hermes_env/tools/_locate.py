@@ -66,6 +66,9 @@ class Progress:
         """Note a placed hunk."""
         end = placement.line + placement.length
         self.taken.append((placement.line, end))
+        if placement.length == 0:
+            # What was appended says nothing about where the next hunk is; its '@@' line does.
+            end = 0 if placement.anchor is None else placement.anchor + 1
         if not placement.out_of_order:
             self.cursor = max(self.cursor, end)
 

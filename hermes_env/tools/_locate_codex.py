@@ -55,7 +55,8 @@ def _place(
     dropped: int = 0,
 ) -> Placement | None:
     if not old:
-        return Placement(haystack.lines, 0, Tier.EXACT, anchor=anchor, dropped=dropped)
+        # An empty pattern is found where the search starts.
+        return Placement(cursor, 0, Tier.EXACT, anchor=anchor, dropped=dropped)
     start = max(haystack.lines - len(old), cursor) if end_of_file else cursor
     hit = _first(haystack, old, start)
     return Placement(hit.line, len(old), hit.tier, anchor=anchor, dropped=dropped) if hit else None

@@ -6,10 +6,10 @@ moved one moved again, one file patched twice under two spellings. Nothing is wr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from hermes_env.tools._hunks import HunkReport, apply_hunks
+from hermes_env.tools._hunks import HunkReport, HunksResult, apply_hunks
 from hermes_env.tools._overlay import (
     Entry,
     Missing,
@@ -228,38 +228,28 @@ class _Planner:
         entry = self._existing(path)
         assert entry.data is not None
         problems: list[Problem] = []
+        result = None
         if operation.hunks:
             try:
-                result = apply_hunks(
-                    Document(entry.data),
-                    operation.hunks,
-                    self._rules_now(),
-                    encoding=self._encoding,
-                )
-                self._note_order(path, result.hunks)
-                self.overlay.write(entry, path, result.edit.after, result)
+                result = self._apply_hunks(entry.data, operation)
             except EditError as error:
                 problems += error.problems
         if operation.move_to is not None:
             try:
-                self._move(entry, path, operation.move_to)
+                self._check_move(entry, path, operation.move_to)
             except EditError as error:
                 problems += error.problems
         if problems:
             raise EditError(*problems)
+        if result is not None:
+            self._note_order(path, result.hunks)
+            self.overlay.write(entry, path, result.edit.after, result)
+        if operation.move_to is not None:
+            self._move(entry, path, operation.move_to)
 
-    def _rules_now(self) -> Rules:
-        if self.idempotent == self._rules.idempotent:
-            return self._rules
-        rules = self._rules
-        return Rules(
-            rules.tiers,
-            rules.first_match,
-            rules.overwrite,
-            True,
-            rules.partial,
-            rules.force_final_newline,
-        )
+    def _apply_hunks(self, data: bytes, operation: Operation) -> HunksResult:
+        rules = replace(self._rules, idempotent=self.idempotent)
+        return apply_hunks(Document(data), operation.hunks, rules, encoding=self._encoding)
 
     def _note_order(self, path: str, hunks: tuple[HunkReport, ...]) -> None:
         late = [str(report.hunk) for report in hunks if report.out_of_order]
@@ -269,13 +259,18 @@ class _Planner:
         if done:
             self.warnings.append(f"{path}: hunk {', '.join(done)} was already applied")
 
+    def _stays(self, entry: Entry, path: str, target: str) -> bool:
+        return self.overlay.get(target) is entry or self.overlay.same_file(path, target)
+
+    def _check_move(self, entry: Entry, path: str, target: str) -> None:
+        if not self._stays(entry, path, target):
+            self._check_target(path, target, self.overlay.get(target))
+
     def _move(self, entry: Entry, path: str, target: str) -> None:
-        other = self.overlay.get(target)
-        if other is entry or self.overlay.same_file(path, target):
+        if self._stays(entry, path, target):
             self.warnings.append(f"{path} is moved to itself")
-            return
-        self._check_target(path, target, other)
-        self.overlay.move(entry, path, other, target)
+        else:
+            self.overlay.move(entry, path, self.overlay.get(target), target)
 
     def _check_target(self, path: str, target: str, other: Entry) -> None:
         if self.overlay.is_respelled(path, target):

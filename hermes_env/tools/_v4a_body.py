@@ -177,8 +177,8 @@ class UpdateBody(_Collector):
         return True
 
     def _take_unprefixed(self, line: str, number: int) -> bool:
-        if not self._lenient or self._ended:
-            if self._ended and line[0] in _PREFIXES:
+        if not self._lenient or self._ended or self._ends_padded():
+            if self._ended and line[0] in _PREFIXES and read_marker(line) is None:
                 self._problem(
                     "after '*** End of File' only '@@' or the next operation can follow", number
                 )
@@ -220,7 +220,7 @@ class UpdateBody(_Collector):
 
     def _take_end_of_file(self, number: int) -> None:
         if self._open is None:
-            self._problem("'*** End of File' without a hunk before it", number)
+            self.warnings.append(f"line {number}: '*** End of File' without a hunk before it")
             return
         self._open = replace(self._open, end_of_file=True)
         self._ended = True
@@ -252,18 +252,18 @@ class UpdateBody(_Collector):
 
     def drop_padded_end(self) -> bool:
         """Codex accepts an indented ``*** End Patch`` as the last line even inside a hunk."""
-        while self._lines and self._lines[-1].bare:
+        if not self._ends_padded():
+            return False
+        while self._lines[-1].bare:
             self._lines.pop()
-        if (
-            self._lines
-            and self._lines[-1].kind == " "
-            and self._lines[-1].text.strip() == "*** End Patch"
-        ):
-            self._lines.pop()
-            if not self._lines and self._open is not None and not self._open.anchors:
-                self._open = None
-            return True
-        return False
+        self._lines.pop()
+        if not self._lines and self._open is not None and not self._open.anchors:
+            self._open = None
+        return True
+
+    def _ends_padded(self) -> bool:
+        last = next((line for line in reversed(self._lines) if not line.bare), None)
+        return last is not None and last.kind == " " and last.text.strip() == "*** End Patch"
 
     def close(self) -> Operation:
         """Return the operation."""

@@ -114,6 +114,9 @@ class StreamingParser:
         if not line.strip():
             return
         marker = read_marker(line, lenient=self._lenient)
+        if marker is None and self._body is not None and self._body.drop_padded_end():
+            # What follows an indented End line is the end of a here-document, or prose.
+            self._end()
         if self._state == "inside":
             self._inside(line, marker)
         else:
@@ -159,9 +162,7 @@ class StreamingParser:
             self._close_body()
             self._open(marker)
         elif marker.kind == "end":
-            self._close_body()
-            self._state = "after"
-            self._ended = True
+            self._end()
         elif marker.kind == "begin":
             self._problem("a second '*** Begin Patch'; send one patch at a time")
         elif marker.kind == "environment":
@@ -170,6 +171,11 @@ class StreamingParser:
             self._problem("'*** Move to:' must directly follow '*** Update File:'")
         else:
             self._problem("'*** End of File' belongs to the end of a hunk of '*** Update File:'")
+
+    def _end(self) -> None:
+        self._close_body()
+        self._state = "after"
+        self._ended = True
 
     def _complaint(self, line: str) -> str:
         shown = ascii(excerpt(line))
