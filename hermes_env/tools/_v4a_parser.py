@@ -65,6 +65,7 @@ class StreamingParser:
             self._pending = ""
         self._finish()
         if self._problems:
+            self._problems.sort(key=lambda problem: problem.patch_line or 0)
             raise PatchParseError(*self._problems[:_MAX_PROBLEMS])
         return Patch(tuple(self._operations), self._environment, self._all_warnings())
 
@@ -98,8 +99,9 @@ class StreamingParser:
                 Problem("no_operations", message, patch_line=max(self._number, 1))
             )
 
-    def _problem(self, message: str, number: int | None = None) -> None:
-        self._problems.append(Problem("parse_error", message, patch_line=number or self._number))
+    def _problem(self, message: str, number: int | None = None, *, path: str | None = None) -> None:
+        line = number or self._number
+        self._problems.append(Problem("parse_error", message, path=path, patch_line=line))
 
     def _line(self, raw: str) -> None:
         self._number += 1
@@ -155,7 +157,8 @@ class StreamingParser:
 
     def _inside(self, line: str, marker: Marker | None) -> None:
         if marker is None:
-            self._problem(self._complaint(line))
+            path = self._body.path if self._body is not None else None
+            self._problem(self._complaint(line), path=path)
             return
         self._check_extra(line, marker)
         if marker.kind in HEADERS:

@@ -235,3 +235,40 @@ def test_codex_refuses_what_the_reference_refuses() -> None:
         with pytest.raises(PatchParseError) as caught:
             parse_patch(f"*** Begin Patch\n{body}*** End Patch\n")
         assert caught.value.problem.patch_line == line
+
+
+def test_a_link_is_moved_as_a_link() -> None:
+    """Moving a link gives the link another name; moving and editing through it at once is refused."""
+    link = Snapshot(b"a\n", "0" * 64, real="/w/real", link=True)
+    files: dict[str, State] = {"link": link, "new": Missing()}
+    patch = parse_patch("*** Begin Patch\n*** Move File: link -> new\n*** End Patch\n")
+    plan = make_plan(patch, files)
+    assert [(c.kind, c.source, c.path, c.link) for c in plan.changes] == [
+        ("move", "link", "new", True)
+    ]
+    both = parse_patch(
+        "*** Begin Patch\n*** Update File: link\n*** Move to: new\n@@\n-a\n+b\n*** End Patch\n"
+    )
+    assert make_plan(both, files).problems[0].code == "not_regular"
+
+
+def test_wrong_use_of_the_planner_is_an_error_of_the_caller() -> None:
+    """A state that is not given, an unknown rule set and an unknown line end are ValueErrors."""
+    patch = parse_patch("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n")
+    with pytest.raises(ValueError, match="'a'"):
+        make_plan(patch, {})
+    with pytest.raises(ValueError, match="default, codex, hermes"):
+        make_plan(patch, {"a": Missing()}, compat="vim")  # type: ignore[arg-type] # the point
+    with pytest.raises(ValueError, match="eol"):
+        make_plan(patch, {"a": Missing()}, eol="x")
+    plan = make_plan(patch, {"a": Missing()}, eol="\r\n")
+    assert plan.changes[0].after == b"x\r\n"
+
+
+@pytest.mark.parametrize("path", ["a\tb", "ok"])
+def test_paths_of_a_patch_are_what_must_be_read(path: str) -> None:
+    """Every named path is asked for once, with its unquoted spelling."""
+    patch = parse_patch(
+        f'*** Begin Patch\n*** Delete File: "{path}"\n*** Move File: {path} -> z\n*** End Patch\n'
+    )
+    assert paths_of(patch) == (f'"{path}"', path, "z")
