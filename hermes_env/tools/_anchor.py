@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -42,11 +43,14 @@ def resolve_anchors(haystack: Haystack, texts: Sequence[bytes], cursor: int) -> 
 
 def _places(haystack: Haystack, text: bytes, start: int) -> tuple[int, ...]:
     for tier in _WHOLE_LINE:
-        lines = tuple(hit.line for hit in islice(haystack.find(tier, [text], start), MAX_ANCHORS))
+        hits = haystack.find(tier, [text], start)
+        lines = tuple(hit.line for hit in islice(hits, MAX_ANCHORS + 1))
+        if len(lines) > MAX_ANCHORS:
+            raise _ambiguous(haystack, text, lines)
         if lines:
             return lines
     for search in (_stripped, _starting, _containing):
-        lines = tuple(islice(search(haystack, text, start), MAX_ANCHORS))
+        lines = tuple(islice(search(haystack, text, start), MAX_ANCHORS + 1))
         if len(lines) > 1:
             raise _ambiguous(haystack, text, lines)
         if lines:
@@ -95,16 +99,10 @@ def _search(haystack: Haystack, needle: bytes, start: int) -> Iterator[int]:
 def scope_end(haystack: Haystack, anchor: int) -> int:
     """Return the first line below that is not blank and not deeper; else the end of the file."""
     buffer = haystack.buffer(Tier.TRAILING)
-    data = buffer.data
-    limit = _indent_width(data, buffer.index.offset_of(anchor + 1))
-    position = buffer.index.offset_of(anchor + 2)
-    line = anchor + 1
-    while 0 < position < len(data):
-        if data[position] != 0x0A and _indent_width(data, position) <= limit:
-            return line
-        position = data.find(b"\n", position) + 1
-        line += 1
-    return haystack.lines
+    limit = _indent_width(buffer.data, buffer.index.offset_of(anchor + 1))
+    start = buffer.index.offset_of(anchor + 2) - 1
+    found = re.compile(rb"\n[ \t]{0,%d}[^ \t\n]" % limit).search(buffer.data, max(start, 0))
+    return buffer.index.line_at(found.start() + 1) - 1 if found else haystack.lines
 
 
 def _indent_width(data: bytes, position: int) -> int:

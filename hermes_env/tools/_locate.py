@@ -129,6 +129,7 @@ class _Search:
         self._dropped = dropped
         self._overlapped: Hit | None = None
         self._anchors: tuple[int, ...] = ()
+        self._scopes: dict[int, int] = {}
 
     def insertion(self, dropped: int) -> Placement:
         """Place a hunk without old lines: below its anchor, on top for ``-0,0`` or at the end."""
@@ -187,9 +188,9 @@ class _Search:
         """Return the first free places; one that touches an earlier hunk is only remembered."""
         hits: list[Hit] = []
         length = len(self._block.old)
-        for hit in islice(self._haystack.find(tier, self._block.old, start), _MAX_SEEN):
-            if end is not None and hit.line >= end:
-                break
+        # A place may reach beyond the end, but must begin before it.
+        stop = None if end is None else end + length - 1
+        for hit in islice(self._haystack.find(tier, self._block.old, start, stop), _MAX_SEEN):
             if not self._progress.free(hit.line, length):
                 self._overlapped = self._overlapped or hit
                 continue
@@ -253,13 +254,18 @@ class _Search:
     def _in_scope(self, tier: Tier) -> Placement | None:
         found: dict[int, tuple[Hit, int]] = {}
         for anchor in self._anchors:
-            hits = self._hits(tier, anchor + 1, scope_end(self._haystack, anchor))
+            hits = self._hits(tier, anchor + 1, self._scope(anchor))
             # The text of an '@@' line is often repeated as the first context line.
             hits = hits or self._hits(tier, anchor, anchor + 1)
             for hit in hits:
                 # Of anchors nested in each other the innermost is reported.
                 found[hit.line] = (hit, anchor)
         return self._only(found)
+
+    def _scope(self, anchor: int) -> int:
+        if anchor not in self._scopes:
+            self._scopes[anchor] = scope_end(self._haystack, anchor)
+        return self._scopes[anchor]
 
     def _beyond_scope(self, tier: Tier) -> Placement | None:
         hits = self._hits(tier, min(self._anchors) + 1)

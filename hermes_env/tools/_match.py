@@ -220,6 +220,8 @@ class Haystack:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.lines = document.lines
+        self.diagnosed = 0
+        """Blocks for which near lines were looked for."""
         self._buffers: dict[Tier, _Buffer] = {}
 
     def buffer(self, tier: Tier) -> _Buffer:

@@ -238,7 +238,7 @@ def test_codex_refuses_what_the_reference_refuses() -> None:
 
 
 def test_a_link_is_moved_as_a_link() -> None:
-    """Moving a link gives the link another name; moving and editing through it at once is refused."""
+    """A moved link is a link under another name; moving and editing through it is refused."""
     link = Snapshot(b"a\n", "0" * 64, real="/w/real", link=True)
     files: dict[str, State] = {"link": link, "new": Missing()}
     patch = parse_patch("*** Begin Patch\n*** Move File: link -> new\n*** End Patch\n")
@@ -253,7 +253,7 @@ def test_a_link_is_moved_as_a_link() -> None:
 
 
 def test_wrong_use_of_the_planner_is_an_error_of_the_caller() -> None:
-    """A state that is not given, an unknown rule set and an unknown line end are ValueErrors."""
+    """A state that is not given, unknown rules and an unknown line end are ValueErrors."""
     patch = parse_patch("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n")
     with pytest.raises(ValueError, match="'a'"):
         make_plan(patch, {})
