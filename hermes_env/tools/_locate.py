@@ -309,7 +309,7 @@ class _Search:
         """Return where the new lines are, if exactly once and if they say enough to be sure."""
         old, new = self._block.old, self._block.new
         telling = [line for line in new if line.strip(b" \t")]
-        if new == old or not telling or (len(new) < len(old) and len(telling) < 2):
+        if not telling or (len(new) < len(old) and len(telling) < 2):
             return None
         for tier in (Tier.EXACT, Tier.TRAILING):
             hits = list(islice(self._haystack.find(tier, new), 2))

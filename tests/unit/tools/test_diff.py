@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from hermes_env.tools import Splice, unified_diff
 from hermes_env.tools._splice import apply_splices
+from hermes_env.tools._text import split_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +28,26 @@ _LINES = st.lists(
 _FILES = st.tuples(_LINES, st.sampled_from([b"", b"open"])).map(b"".join)
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-@settings(
+def _git_apply(folder: Path, before: bytes, diff: str) -> bytes:
+    (folder / "f").write_bytes(before)
+    command = ["git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-"]
+    done = subprocess.run(
+        command, cwd=folder, input=diff.encode(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, (done.stderr, diff)
+    return (folder / "f").read_bytes()
+
+
+_with_git = settings(
     max_examples=60,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@_with_git
 @given(before=_FILES, after=_FILES)
 def test_git_applies_the_diff(tmp_path: Path, before: bytes, after: bytes) -> None:
     """The old content becomes the new one when git applies our diff."""
@@ -40,13 +55,52 @@ def test_git_applies_the_diff(tmp_path: Path, before: bytes, after: bytes) -> No
     if before == after:
         assert diff.text == ""
         return
-    (tmp_path / "f").write_bytes(before)
-    command = ["git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-"]
-    done = subprocess.run(
-        command, cwd=tmp_path, input=diff.text.encode(), capture_output=True, check=False
-    )
-    assert done.returncode == 0, (done.stderr, diff.text)
-    assert (tmp_path / "f").read_bytes() == after
+    assert _git_apply(tmp_path, before, diff.text) == after
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@_with_git
+@given(
+    before=_FILES,
+    cuts=st.lists(st.integers(0, 30), max_size=8),
+    new=st.sampled_from([b"", b"x\n", b"x\ny\n"]),
+)
+def test_git_applies_the_diff_of_splices(
+    tmp_path: Path, before: bytes, cuts: list[int], new: bytes
+) -> None:
+    """Line numbers stay right behind several edits that add and remove lines."""
+    lines = split_lines(before)
+    offsets = [sum(len(text) + len(end) for text, end in lines[:i]) for i in range(len(lines) + 1)]
+    points = sorted({offsets[min(cut, len(lines))] for cut in cuts})
+    splices = [Splice(a, b, new) for a, b in zip(points[::2], points[1::2], strict=False)]
+    after = apply_splices(before, splices)
+    diff = unified_diff(before, after, path="f", splices=splices, max_lines=None)
+    if diff.added or diff.removed:
+        _check_numbers(diff.text, before, after)
+        assert _git_apply(tmp_path, before, diff.text) == after
+    else:
+        assert before == after
+
+
+def _check_numbers(diff: str, before: bytes, after: bytes) -> None:
+    """Every hunk header names the lines that its context and its changes have in both files."""
+    old = [text.decode() + end.decode().replace("\n", "") for text, end in split_lines(before)]
+    new = [text.decode() + end.decode().replace("\n", "") for text, end in split_lines(after)]
+    place = {"-": 0, "+": 0}
+    for line in diff.split("\n")[2:-1]:
+        header = re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line)
+        if header:
+            place["-"] = int(header[1]) - (header[2] != "0")
+            place["+"] = int(header[3]) - (header[4] != "0")
+            continue
+        if line.startswith("\\"):
+            continue
+        if line[0] in "- ":
+            assert old[place["-"]] == line[1:]
+            place["-"] += 1
+        if line[0] in "+ ":
+            assert new[place["+"]] == line[1:]
+            place["+"] += 1
 
 
 @settings(max_examples=200, deadline=None, database=None)

@@ -240,3 +240,16 @@ def test_document_keeps_bom_aside() -> None:
     document = Document(b"\xef\xbb\xbfa\nb")
     assert document.line(0) == b"a"
     assert document.span(0, 1) == (3, 5)
+
+
+def test_line_index_across_its_checkpoints() -> None:
+    """CR LF on the edge between two checkpoints is one terminator, wherever the edge falls."""
+    for shift in range(4):
+        data = b"x" * ((1 << 14) - 2 + shift) + b"\r\n" + b"y\r\n" * 20_000
+        index = LineIndex(data)
+        assert index.lines == 20_001
+        for number in (1, 2, 5_000, 19_999):
+            offset = len(data) - 3 * (20_001 - number)
+            assert index.offset_of(number) == offset
+            assert LineIndex(data).line_at(offset) == number
+            assert LineIndex(data).offset_of(number) == offset

@@ -272,3 +272,21 @@ def test_paths_of_a_patch_are_what_must_be_read(path: str) -> None:
         f'*** Begin Patch\n*** Delete File: "{path}"\n*** Move File: {path} -> z\n*** End Patch\n'
     )
     assert paths_of(patch) == (f'"{path}"', path, "z")
+
+
+def test_swapped_files_are_updates_with_each_other_s_mode() -> None:
+    """Two files that change places both stay, so neither is the source of a move."""
+    patch = parse_patch(
+        "*** Begin Patch\n*** Move File: a -> t\n*** Move File: b -> a\n*** Move File: t -> b\n"
+        "*** End Patch\n"
+    )
+    files: dict[str, State] = {
+        "a": Snapshot.of(b"A\n", mode=0o755),
+        "b": Snapshot.of(b"B\n", mode=0o644),
+        "t": Missing(),
+    }
+    plan = make_plan(patch, files)
+    assert [(c.kind, c.path, c.after, c.mode, c.source) for c in plan.changes] == [
+        ("update", "a", b"B\n", 0o644, None),
+        ("update", "b", b"A\n", 0o755, None),
+    ]
