@@ -91,6 +91,8 @@ class Entry:
     unreadable: Unreadable | None = None
     origin: Entry | None = None
     """Where the content came from; its mode goes with it."""
+    is_link: bool = False
+    """The entry of a symbolic link that is gone, whose name may be in use again."""
     moved_link: bool = False
     touched: bool = False
     hunks: list[HunkReport] = field(default_factory=list)
@@ -203,6 +205,7 @@ class Overlay:
         target = self.get(path)
         self._unlinked.add(plain)
         link = Entry(plain, path, None, original=target.original, touched=True, edits=1)
+        link.is_link = True
         self._entries[plain] = link
         return link
 

@@ -34,7 +34,7 @@ class FileChange:
     mode: int | None = None
     """Permission bits that the file keeps; None for a new file."""
     link: bool = False
-    """A symbolic link is moved or deleted, not its target."""
+    """A symbolic link is moved, deleted or replaced by a file, not its target."""
     hunks: tuple[HunkReport, ...] = ()
     splices: tuple[Splice, ...] | None = None
     """The replaced ranges of ``before``, where one update is all that happened."""
@@ -71,8 +71,8 @@ def collect(overlay: Overlay) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
     for entry in entries:
         if entry.data is None:
             if entry.original is not None and id(entry) not in moved:
-                is_link = entry.original.link
-                changes.append(FileChange("delete", entry.path, None, entry.original, link=is_link))
+                link = entry.is_link
+                changes.append(FileChange("delete", entry.path, None, entry.original, link=link))
             continue
         change = _written(entry, moved)
         if change is None:
@@ -114,6 +114,8 @@ def _written(entry: Entry, moved: dict[int, Entry]) -> FileChange | None:
         )
     if entry.original is None:
         return FileChange("add", entry.path, data, mode=mode, hunks=hunks)
+    if entry.is_link:
+        return FileChange("update", entry.path, data, entry.original, link=True, hunks=hunks)
     if data == entry.original.data and mode == entry.original.mode:
         return None
     splices = entry.splices if origin is entry else None

@@ -159,3 +159,22 @@ def test_terminator_changes_are_visible() -> None:
     assert "-a\r\n" in text
     assert "-b\n\\ The line ends in CR alone\n" in text
     assert "-c\n\\ No newline at end of file\n" in text
+
+
+def test_line_numbers_behind_earlier_edits() -> None:
+    """A later hunk counts the lines that earlier hunks of the same diff added and removed."""
+    before = b"".join(b"%d\n" % i for i in range(1, 101))
+    add, cut, change = (
+        before.index(b"\n10\n") + 1,
+        before.index(b"\n50\n") + 1,
+        before.index(b"\n90\n"),
+    )
+    splices = [
+        Splice(add, add, b"new\nnew\nnew\n"),
+        Splice(cut, cut + 3, b""),
+        Splice(change + 1, change + 3, b"x"),
+    ]
+    diff = unified_diff(before, apply_splices(before, splices), path="f", splices=splices)
+    headers = [line for line in diff.text.splitlines() if line.startswith("@@")]
+    assert headers == ["@@ -7,6 +7,9 @@", "@@ -47,7 +50,6 @@", "@@ -87,7 +89,7 @@"]
+    assert (diff.added, diff.removed) == (4, 2)

@@ -290,3 +290,24 @@ def test_swapped_files_are_updates_with_each_other_s_mode() -> None:
         ("update", "a", b"B\n", 0o644, None),
         ("update", "b", b"A\n", 0o755, None),
     ]
+
+
+def test_quotes_are_left_out_only_for_a_file_that_exists_without_them() -> None:
+    """A new file keeps its quotes, and a file that really has quotes in its name wins."""
+    add = parse_patch("*** Begin Patch\n*** Add File: `n`\n+x\n*** End Patch\n")
+    plan = make_plan(add, {"`n`": Missing(), "n": Missing()})
+    assert [change.path for change in plan.changes] == ["`n`"]
+    delete = parse_patch('*** Begin Patch\n*** Delete File: "n"\n*** End Patch\n')
+    both: dict[str, State] = {'"n"': Snapshot.of(b"1"), "n": Snapshot.of(b"2")}
+    assert [change.path for change in make_plan(delete, both).changes] == ['"n"']
+
+
+def test_a_deleted_link_is_gone() -> None:
+    """After the delete of a link its name is free, and what is added there is a new file."""
+    link = Snapshot(b"a\n", "0" * 64, real="/w/real", link=True)
+    head = "*** Begin Patch\n*** Delete File: link\n"
+    update = parse_patch(f"{head}*** Update File: link\n@@\n-a\n+b\n*** End Patch\n")
+    assert [p.code for p in make_plan(update, {"link": link}).problems] == ["not_found"]
+    add = parse_patch(f"{head}*** Add File: link\n+new\n*** End Patch\n")
+    plan = make_plan(add, {"link": link})
+    assert [(c.path, c.after, c.link) for c in plan.changes] == [("link", b"new\n", True)]
