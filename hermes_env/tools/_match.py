@@ -9,6 +9,7 @@ similarity: text that differs in a word is different text.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -51,10 +52,12 @@ PUNCTUATION: Final = {
     **dict.fromkeys(range(0x201C, 0x2020), '"'),
     **dict.fromkeys((0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
 }
-_PUNCTUATION_BYTES: Final = tuple(
-    (chr(code).encode(), plain.encode()) for code, plain in PUNCTUATION.items()
-)
-_LEADS: Final = (b"\xe2\x80", b"\xe2\x81\x9f", b"\xe2\x88\x92", b"\xc2\xa0", b"\xe3\x80\x80")
+_PUNCTUATION_BYTES: Final = {
+    chr(code).encode(): plain.encode() for code, plain in PUNCTUATION.items()
+}
+# Nearly all of them share two bytes; one search for these says which of them occur at all.
+_GENERAL: Final = re.compile(rb"\xe2\x80[\x80-\xbf]")
+_OTHERS: Final = tuple(fancy for fancy in _PUNCTUATION_BYTES if not _GENERAL.fullmatch(fancy))
 
 INDENT_BUDGET: Final = 400_000
 """Lines compared at most by one search of the indent tier: about 0.3 s."""
@@ -66,10 +69,11 @@ def map_punctuation(data: bytes) -> bytes:
     Chained ``replace`` on bytes is 20 times faster than ``str.translate``, and exact: no byte
     sequence of the table can begin inside another character of valid UTF-8.
     """
-    if data.isascii() or not any(lead in data for lead in _LEADS):
+    if data.isascii():
         return data
-    for fancy, plain in _PUNCTUATION_BYTES:
-        data = data.replace(fancy, plain)
+    present = set(_GENERAL.findall(data)) if b"\xe2\x80" in data else set[bytes]()
+    for fancy in (*present, *_OTHERS):
+        data = data.replace(fancy, _PUNCTUATION_BYTES.get(fancy, fancy))
     return data
 
 

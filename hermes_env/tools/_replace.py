@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from hermes_env.tools._find import Place, find_lenient, find_places, near_match, pasted_numbers
 from hermes_env.tools._problem import Candidate, EditError, ErrorCode, Problem
 from hermes_env.tools._splice import Edit, Splice, common_prefix, common_suffix
-from hermes_env.tools._text import Document, split_lines, to_bytes
+from hermes_env.tools._text import UTF8_BOM, Document, split_lines, to_bytes
 from hermes_env.tools._texts import Dialect, texts_for
 
 if TYPE_CHECKING:
@@ -66,14 +66,8 @@ def str_replace(  # noqa: PLR0913 - the options of the tool, keyword only
     if old == new:
         _fail("invalid_argument", texts.same, path)
     document = _document(data, path)
-    try:
-        needle = _plain(to_bytes(old, None, encoding))
-        value = _plain(to_bytes(new, document, encoding))
-    except EditError as error:
-        raise EditError(*(problem.at(path=path) for problem in error.problems)) from error
-    if document.bom:
-        needle = needle.removeprefix(b"\xef\xbb\xbf")
-        value = value.removeprefix(b"\xef\xbb\xbf")
+    needle = _encoded(old, document, path, encoding, written=False)
+    value = _encoded(new, document, path, encoding, written=True)
     places, total = find_places(document, needle)
     if not places and lenient:
         places = find_lenient(document, needle)
@@ -84,6 +78,17 @@ def str_replace(  # noqa: PLR0913 - the options of the tool, keyword only
     if wanted is not None and total != wanted:
         _wrong_count(document, places, path, texts.many(path, old, total), expected_count)
     return Edit(data, _splices(document, places, value))
+
+
+def _encoded(
+    text: str, document: Document, path: str, encoding: str | None, *, written: bool
+) -> bytes:
+    """Return a text with LF ends and without a BOM that the file has already."""
+    try:
+        data = _plain(to_bytes(text, document if written else None, encoding))
+    except EditError as error:
+        raise EditError(error.problem.at(path=path)) from error
+    return data.removeprefix(UTF8_BOM) if document.bom else data
 
 
 def _plain(data: bytes) -> bytes:
@@ -204,10 +209,7 @@ def insert(
             f"lines of the file: [0, {lines}]"
         )
         _fail("invalid_argument", message, path)
-    try:
-        value = _plain(to_bytes(text, document, encoding))
-    except EditError as error:
-        raise EditError(*(problem.at(path=path) for problem in error.problems)) from error
+    value = _encoded(text, document, path, encoding, written=True)
     if not value:
         return Edit(data, ())
     value = (value if value.endswith(b"\n") else value + b"\n").replace(b"\n", document.eol)
