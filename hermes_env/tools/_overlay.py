@@ -133,7 +133,7 @@ class Overlay:
         state = self._files.get(path)
         if isinstance(state, Unreadable):
             return Entry(key, path, None, unreadable=state)
-        if isinstance(state, Snapshot) and canonical(path) not in self._unlinked:
+        if isinstance(state, Snapshot):
             entry = Entry(key, path, state.data, state)
             entry.origin = entry
             return entry

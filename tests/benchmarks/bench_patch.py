@@ -133,7 +133,7 @@ def _rows() -> list[tuple[str, float, Callable[[], object]]]:
         ("100 MiB CR LF str_replace", 0.3, _replace(big.replace(b"\n", b"\r\n"))),
         (
             "100 MiB str_replace, mixed ends",
-            0.6,
+            1.0,
             _replace(big + b"\r\n\r\n", "here\nthe", "her\nthe"),
         ),
         ("100 MiB str_replace, miss", 0.3, _replace_miss(big)),
