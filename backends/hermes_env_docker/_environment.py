@@ -26,7 +26,7 @@ from ._frames import WRAPPER
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from hermes_env import Channel, Launch
+    from hermes_env import Channel, KillReport, Launch
 
 _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
@@ -156,8 +156,14 @@ class DockerEnvironment(BaseEnvironment):
             with_stdin=with_stdin,
             drain=self._drain,
             inspect=lambda: self._inspect_exec(exec_id),
+            container_runs=self._alive,
             explain=lambda said: self._explain(launch.user, said),
         )
+
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
+        assert isinstance(channel, ExecChannel)
+        channel.killed = True
+        return super()._kill(command_id, channel, grace)
 
     def _create_exec(
         self,
@@ -195,14 +201,12 @@ class DockerEnvironment(BaseEnvironment):
         """The state of an exec.
 
         Raises:
-            ConnectionError: The engine does not know it any more, or the whole container has ended.
+            ConnectionError: The engine does not answer, or does not know it any more.
         """
         assert self._api is not None
         try:
             with _client.engine_errors("state of a command"):
                 info: dict[str, Any] = self._api.exec_inspect(exec_id)
-            if not info["Running"] and (info["ExitCode"] or 0) >= 128:
-                self._check_container()
         except HermesEnvError as error:
             raise ConnectionError(str(error)) from error
         return info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -130,14 +131,13 @@ CLIENT = textwrap.dedent(
 def test_client_killed_with_its_commands_running(engine: Engine, mark: str, listed: Callable[[], set[str]]) -> None:
     """When the client is SIGKILLed every process of its commands ends by itself; `reap` then removes the container."""
     client = subprocess.Popen([sys.executable, "-c", CLIENT, IMAGE, engine.host, mark], stdout=subprocess.PIPE)
+    assert client.stdout is not None
     try:
-        assert client.stdout is not None
         ident = client.stdout.readline().decode().strip()
         wait_until(lambda: len(sleeping(mark)) == 6, "the commands did not start")
     finally:
         client.send_signal(signal.SIGKILL)
-        client.wait()
-        client.stdout.close()
+        client.communicate()
     wait_until(lambda: sleeping(mark) == [], "commands outlived their client")
     assert engine.inspect(ident, "{{.State.Running}}") == "true", "the container itself stays"
     assert ident in reap("docker", host=engine.host)
@@ -156,11 +156,15 @@ def test_detached_container_outlives_its_client(engine: Engine) -> None:
     )
     ident = made.stdout.decode().strip()
     try:
-        wait_until(lambda: b"hermes-env-detached" in engine.cli("top", ident, "-eo", "pid,args").stdout, "no keeper")
+        wait_until(lambda: re.search(rb"hermes-env-detached \d+\n", _top(engine, ident)) is not None, "no keeper")
         assert ident not in reap("docker", host=engine.host)
         assert engine.inspect(ident, "{{.State.Running}}") == "true"
     finally:
         engine.cli("rm", "--force", ident)
+
+
+def _top(engine: Engine, ident: str) -> bytes:
+    return engine.cli("top", ident, "-eo", "pid,args").stdout
 
 
 def test_keyboard_interrupt_kills(engine: Engine, mark: str) -> None:
