@@ -21,6 +21,7 @@ _EXPORTS = {
     "CommandEnvironment": "_command_env",
     "CommandFailed": "_errors",
     "CommandTimeout": "_errors",
+    "Emit": "_launch",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
@@ -31,6 +32,7 @@ _EXPORTS = {
     "KILL_SCRIPT": "_kill_script",
     "KillReport": "_kill_script",
     "Launch": "_launch",
+    "LazyOptions": "_hooks",
     "MakeDir": "files",
     "Move": "files",
     "OutcomeUnknown": "_errors",
@@ -39,7 +41,9 @@ _EXPORTS = {
     "Remove": "files",
     "RollbackFailed": "_errors",
     "StagingError": "_errors",
+    "StagedEnvironment": "_staged",
     "StdinLike": "_launch",
+    "Stream": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
     "SupportsPump": "_launch",
@@ -79,18 +83,20 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
-    from ._kill_script import KillReport as KillReport
+    from ._hooks import LazyOptions as LazyOptions
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
+    from ._launch import Emit as Emit
     from ._launch import Launch as Launch
     from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
+    from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
+    from ._options import BackendOptions as BackendOptions
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
-    from ._options import BackendOptions as BackendOptions
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach
@@ -99,9 +105,10 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._staged import StagedEnvironment as StagedEnvironment
     from .files import Change as Change
-    from .files import FileStat as FileStat
     from .files import Files as Files
+    from .files import FileStat as FileStat
     from .files import MakeDir as MakeDir
     from .files import Move as Move
     from .files import Remove as Remove

@@ -108,11 +108,8 @@ class PipeDispatcher:
 
     def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
         """Raise what the guard reported: the directory could not be entered, nothing ran."""
-        nonce = self._command.nonce.encode()
-        if result.exit_code != GUARD_STATUS or nonce not in opening:
-            return result
-        word = opening.partition(nonce)[2].split(maxsplit=1)[0]
-        raise cwd_error(word.decode("ascii", "replace"), self._command.cwd or ".")
+        refused_cwd(result, opening, self._command)
+        return result
 
     def kill(self, channel: Channel, grace: float) -> KillReport | None:
         """End the command's tree."""
@@ -123,6 +120,15 @@ class PipeDispatcher:
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join(_JOIN)
         self._host._release(self._command.id)  # noqa: SLF001 - see dispatch
+
+
+def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
+    """Raise what the guard reported in the opening of stderr, if it did."""
+    nonce = command.nonce.encode()
+    if result.exit_code != GUARD_STATUS or nonce not in opening:
+        return
+    word = opening.partition(nonce)[2].split(maxsplit=1)[0]
+    raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")
 
 
 def cwd_error(word: str, cwd: str) -> OSError:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from . import _timer
 from ._errors import (
@@ -24,53 +24,12 @@ from ._result import NO_EXIT_CODE, ExecResult, State
 
 if TYPE_CHECKING:
     from ._command import Command
+    from ._dispatcher import Dispatcher
     from ._launch import Channel, Stream
 
 _CONFIRM = 5.0
 """Seconds for a kill to be confirmed; after that the result says `kill_unconfirmed`."""
 _ENDED: tuple[State, ...] = ("finished", "cancelled", "unknown")
-
-
-class Dispatcher(Protocol):
-    """How one command reaches an environment; each stdin mode has its own."""
-
-    def stage(self, cancelled: Callable[[], bool]) -> None:
-        """Carry what must be there before the command starts; stop early when it is cancelled meanwhile.
-
-        Raises:
-            StagingError: Nothing has run.
-        """
-
-    def dispatch(self) -> Channel:
-        """Start the command."""
-
-    def feed(self, channel: Channel, failed: Callable[[BaseException], None]) -> memoryview | None:
-        """Begin to send stdin.
-
-        Args:
-            channel: Where to.
-            failed: Called when the caller's own stdin raises; the command must not see its end as a normal one.
-
-        Returns:
-            Bytes for the pump to send, or None when a thread sends them or there are none.
-        """
-
-    def write(self, channel: Channel, data: bytes | None) -> None:
-        """Send live stdin; None is end-of-file."""
-
-    def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
-        """Turn the channel's raw result into the command's, or raise what it means.
-
-        Args:
-            result: What the channel gave.
-            opening: The first 4 KiB of stderr, whatever the output limit.
-        """
-
-    def kill(self, channel: Channel, grace: float) -> KillReport | None:
-        """End the command's tree; None when it has ended already."""
-
-    def discard(self) -> None:
-        """Erase what was staged and join helper threads, however the command ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +56,7 @@ class Process:
         self._state: State = "new"
         self._channel: Channel | None = None
         self._launched = threading.Event()
+        self._fed = threading.Event()  # What goes ahead of the caller's own stdin has been sent, or never will be.
         self._done = threading.Event()
         self._started = time.monotonic()
         self._deadline = None if command.timeout is None else self._started + command.timeout
@@ -221,7 +181,10 @@ class Process:
         if not (self._advance("staging", "staged") and self._advance("staged", "dispatched")):
             return _End("cancelled")
         channel = self._launch()
-        memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        try:
+            memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        finally:
+            self._fed.set()
         if isinstance(channel, SupportsPump):
             channel.pump(memory, self._emit, self._tick)
         else:
@@ -235,8 +198,8 @@ class Process:
         finally:
             self._launched.set()
         if self._cancel is not None:
-            # The kill may have looked before there was anything to find.
-            self._kill_tree(0.0)
+            # The kill may have looked before there was anything to find, or have given up waiting for the launch.
+            self._kill_channel(channel, 0.0)
         return channel
 
     def _emit(self, stream: Stream, data: bytes) -> None:
@@ -247,7 +210,8 @@ class Process:
             return
         try:
             self._command.on_output(stream, data)
-        except BaseException:
+        except BaseException as error:
+            self._failure = self._failure or error  # A ConnectionError of the caller's is no lost link.
             self._interrupt("on_output raised")
             raise
 
@@ -305,10 +269,14 @@ class Process:
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        if self._channel is None or self._done.is_set() or not self._command.killable:
+        if self._channel is not None and not self._done.is_set():
+            self._kill_channel(self._channel, grace)
+
+    def _kill_channel(self, channel: Channel, grace: float) -> None:
+        if not self._command.killable:
             return
         try:
-            report = self._dispatcher.kill(self._channel, grace)
+            report = self._dispatcher.kill(channel, grace)
         except HermesEnvError:
             report = KillReport(0, confirmed=False)
         if report is not None and (self._report is None or not self._report.confirmed):
@@ -346,6 +314,7 @@ class Process:
                 return
             self._state = result.state
             self._result, self._failure = result, failure
+        self._fed.set()
         if self._live is not None:
             self._live.close()
         if self._ended is not None:
@@ -372,7 +341,7 @@ class Process:
 
     def _verdict(self, end: _End, result: ExecResult) -> tuple[BaseException | None, ExecResult]:
         what = self._command.describe()
-        failure: BaseException | None = None
+        failure: BaseException
         if self._cancel == "timeout":
             failure = CommandTimeout(f"killed after {self._command.timeout} s: {what}", result)
         elif self._cancel is not None:
@@ -381,16 +350,16 @@ class Process:
             failure = OutcomeUnknown(f"the link was lost, whether this ran to its end is not known: {what}", result)
         else:
             try:
-                result = self._dispatcher.settle(result, self._buffers["stderr"].opening)
+                return None, self._dispatcher.settle(result, self._buffers["stderr"].opening)
             except Exception as error:  # noqa: BLE001 - `wait` raises it
                 return error, result
-        if failure is not None:
-            failure.__cause__ = end.cause
+        failure.__cause__ = end.cause
         return failure, result
 
     def _live_channel(self, data: bytes | None) -> None:
         if not self._command.live_stdin:
             raise Unsupported("start the command with live_stdin=True to write to its stdin while it runs")
-        if not self._launched.wait(None) or self._channel is None or self._state in _ENDED:
+        self._fed.wait()
+        if self._channel is None or self._state in _ENDED:
             raise BrokenPipeError("the command has ended")
         self._dispatcher.write(self._channel, data)

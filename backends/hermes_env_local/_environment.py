@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, CommandEnvironment
-
-from ._options import LocalOptions
+from hermes_env import Capabilities, CommandEnvironment, LazyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermes_env import Channel, Files, KillReport, Launch
+
 
 _INHERITED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"})
 
@@ -40,7 +39,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
-    Options: ClassVar[type[Any] | None] = LocalOptions
+    Options: ClassVar[Any] = LazyOptions("hermes_env_local._options:LocalOptions")
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True
