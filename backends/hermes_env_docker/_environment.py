@@ -15,6 +15,7 @@ from hermes_env import (
     Capabilities,
     HermesEnvError,
     InvalidArgument,
+    LazyOptions,
     PayloadTooLarge,
     Unsupported,
 )
@@ -22,7 +23,6 @@ from hermes_env import (
 from . import _client, _container
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
-from ._options import DockerOptions
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -56,7 +56,7 @@ class DockerEnvironment(BaseEnvironment):
         users=True,
         reattach=True,
     )
-    Options: ClassVar[type[Any] | None] = DockerOptions
+    Options: ClassVar[Any] = LazyOptions("hermes_env_docker._options:DockerOptions")
     install: ClassVar[str] = _client.INSTALL
     carries_env: ClassVar[bool] = True
 

@@ -12,7 +12,7 @@ from hermes_env import BackendUnavailable
 from ._remote import StreamFilter
 
 if TYPE_CHECKING:
-    from hermes_env._launch import Emit, Stream
+    from hermes_env import Emit, Stream
 
     from ._pool import Session
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, StdinMode
+from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, LazyOptions, StdinMode
 
 from ._channel import SshChannel
 from ._remote import command_line
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 _START = 5.0
 """Seconds for a command's shell to start before its kill goes on without it."""
-
-
-class _Options:
-    """The options model, imported when options are parsed: pydantic is not needed to list backends."""
-
-    def __get__(self, instance: object, owner: type) -> type[Any]:
-        from ._options import SshOptions
-
-        return SshOptions
 
 
 class SshEnvironment(BaseEnvironment):
@@ -47,7 +38,7 @@ class SshEnvironment(BaseEnvironment):
         isolation="host",
         live_stdin=True,
     )
-    Options: ClassVar[Any] = _Options()
+    Options: ClassVar[Any] = LazyOptions("hermes_env_ssh._options:SshOptions")
     install: ClassVar[str] = "pip install 'hermes-env[ssh]'"
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
