@@ -47,7 +47,7 @@ _LAZY = {"EditOutcome": "_model", "tool_schemas": "_schemas"}
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - only here is it needed
+    from importlib import import_module
 
     value: object = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     globals()[name] = value
