@@ -228,6 +228,13 @@ class ExecChannel:
             self._check_container()
         return int(code)
 
+    def ended(self) -> bool:
+        """Whether the command has ended, or its end cannot be learned."""
+        try:
+            return self._gone or self._status() is not None or not self._inspect()["Running"]
+        except ConnectionError:
+            return True
+
     def _check_container(self) -> None:
         """A whole container that ends takes its commands with it, and is itself seen to end a moment later."""
         end = time.monotonic() + _SETTLE / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import secrets
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from hermes_env import Channel, KillReport, Launch
 
+_START = 3.0
+"""Seconds for the engine to make the process of an exec that it has accepted."""
 _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
 _MAX_ENVIRONMENT = 1_500_000
@@ -161,9 +164,14 @@ class DockerEnvironment(BaseEnvironment):
         )
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
+        """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""
         assert isinstance(channel, ExecChannel)
         channel.killed = True
-        return super()._kill(command_id, channel, grace)
+        end = time.monotonic() + _START
+        while True:
+            report = super()._kill(command_id, channel, grace)
+            if report is None or report.killed or channel.ended() or time.monotonic() > end:
+                return report
 
     def _create_exec(
         self,

@@ -99,24 +99,24 @@ def measure(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
 
 
 _STREAM = """
-import resource, sys
+import sys
 sys.path[:0] = {path!r}
 from tests.benchmarks.bench_files import Scripted
 from hermes_env import open_environment
-def chunks():
-    block = bytes(1 << 20)
-    for _ in range({mib}):
-        yield block
 env = open_environment("local", cwd={directory!r}) if {native} else Scripted(cwd={directory!r}).open()
 def job(size):
     if {write}:
         env.files.write_bytes("stream", (bytes(1 << 20) for _ in range(size)), durable=False)
     else:
         assert sum(map(len, env.files.read_chunks("stream"))) >= size << 20
+def peak():
+    # Not ru_maxrss: that one is inherited from the parent.
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 job(4)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 job({mib})
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print((peak() - before) / 1024)
 env.close()
 """
 
@@ -156,9 +156,10 @@ def main() -> int:
     parser.add_argument("--mib", type=int, default=256, help="size of the large file")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--stream", type=int, default=1024, help="MiB streamed for the memory rows; 0 leaves them out")
+    parser.add_argument("--dir", type=Path, help="where the files go; on a disk, its speed is measured too")
     parser.add_argument("--json", type=Path, help="where the figures go")
     options = parser.parse_args()
-    directory = Path(tempfile.mkdtemp(prefix="hermes-bench-"))
+    directory = Path(tempfile.mkdtemp(prefix="hermes-bench-", dir=options.dir))
     stack: list[CommandEnvironment] = []
     try:
         medians = measure(candidates(directory, options.mib * MIB, stack), options.rounds)

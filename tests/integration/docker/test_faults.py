@@ -82,7 +82,7 @@ def test_cut_after_dispatch(
     cut = proxy.cut = Cut("/start HTTP", at, after)
     with pytest.raises(OutcomeUnknown) as caught:
         far.exec(RUN)
-    assert cut.done.is_set()
+    assert cut.done.wait(30)
     whole = b"%0100d" % 1
     result = caught.value.result
     assert result.stdout == (whole if after == 108 else b"") and result.exit_code == -1

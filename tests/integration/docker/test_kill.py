@@ -79,6 +79,19 @@ def test_kill_reaches_another_users_command(env: BaseEnvironment, mark: str) -> 
     assert caught.value.result.state == "cancelled" and not caught.value.result.kill_unconfirmed
 
 
+def test_kill_while_the_engine_still_starts_the_command(env: BaseEnvironment, mark: str) -> None:
+    """The engine answers before the process exists: a kill in between is not lost."""
+    for pause in (0, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04) * 3:
+        process = env.start(f"sleep {mark}")
+        wait_until(lambda started=process: started.state == "dispatched", "never dispatched")  # type: ignore[misc]
+        time.sleep(pause)
+        process.kill()
+        with pytest.raises(CommandCancelled):
+            process.wait(30)
+    time.sleep(1)
+    assert sleeping(mark) == []
+
+
 def test_kill_leaves_other_commands_alone(env: BaseEnvironment, mark: str) -> None:
     """Only the killed command's tree ends."""
     other = env.start('read -r line; echo "$line"', live_stdin=True)
