@@ -150,8 +150,7 @@ def test_client_killed_with_its_commands_running(engine: Engine, mark: str, list
         wait_until(lambda: len(sleeping(mark)) == 6, "the commands did not start")
     finally:
         client.send_signal(signal.SIGKILL)
-        client.wait()
-        client.stdout.close()
+        client.communicate()
     wait_until(lambda: sleeping(mark) == [], "commands outlived their client")
     assert engine.inspect(ident, "{{.State.Running}}") == "true", "the container itself stays"
     assert ident in reap("docker", host=engine.host)
