@@ -288,9 +288,8 @@ exec "$@"
 """A session of its own, so that a kill finds what has left the command's environment and parents."""
 
 _FROM_FILE = (
-    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;'
-    'while IFS= read -r _h_l<&8||[ -n "$_h_l" ];do _h_s=$_h_s$_h_l$_h_n;done;exec 8<&-;'
-    'eval "unset _h_n _h_l _h_s;$_h_s"'
+    '_n=$(printf "\\nx");_n=${_n%x};_s=;_t=;_c=0;while IFS= read -r _l<&8||[ -n "$_l" ];do '
+    '_t=$_t$_l$_n;_c=$((_c+1));case $_c in *00)_s=$_s$_t;_t=;;esac;done;exec 8<&-;eval "unset _n _s _t _c _l$_n$_s$_t"'
 )
 """Runs a script that is too long for an argument from descriptor 8, and leaves stdin alone."""
 
