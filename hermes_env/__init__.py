@@ -23,6 +23,7 @@ _EXPORTS = {
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
+    "HeredocEnvironment": "_heredoc",
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
     "KILL_SCRIPT": "_kill_script",
@@ -70,8 +71,10 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
+    from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._kill_script import KillReport as KillReport
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
+    from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
