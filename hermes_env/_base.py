@@ -304,9 +304,10 @@ class BaseEnvironment(BackendHooks):
             process.kill()
             raise
 
-    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:  # noqa: ARG002
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """End one command's tree from a second command; None when it has ended already."""
-        report = kill_from_inside(self._dispatcher, command_id, grace)
+        user = getattr(channel, "user", None)
+        report = kill_from_inside(self._dispatcher, command_id, grace, user=user)
         logger.debug("kill of %s: %s", command_id, report)
         return report
 

@@ -18,13 +18,16 @@ _WITHIN = 5.0
 _LONGEST_GRACE = 3600.0
 
 
-def kill_from_inside(dispatcher: Callable[[Command], Dispatcher], command_id: str, grace: float) -> KillReport:
+def kill_from_inside(
+    dispatcher: Callable[[Command], Dispatcher], command_id: str, grace: float, *, user: str | None = None
+) -> KillReport:
     """Run the kill script in the environment; it works while that closes, and nothing kills it in turn.
 
     Args:
         dispatcher: Makes the way to the environment for one command.
         command_id: The command whose tree is to end.
         grace: Seconds between TERM and KILL.
+        user: The command's own user: even root reads another user's environment only with CAP_SYS_PTRACE.
 
     Raises:
         HermesEnvError: The script could not run, or its end is not known.
@@ -32,6 +35,7 @@ def kill_from_inside(dispatcher: Callable[[Command], Dispatcher], command_id: st
     tenths = str(int(min(grace, _LONGEST_GRACE) * 10))
     command = Command(
         ("/bin/sh", "-c", KILL_SCRIPT, "sh", command_id, tenths),
+        user=user,
         timeout=_WITHIN + grace,
         output_limit=1 << 16,
         killable=False,

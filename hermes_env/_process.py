@@ -97,6 +97,7 @@ class Process:
         self._state: State = "new"
         self._channel: Channel | None = None
         self._launched = threading.Event()
+        self._fed = threading.Event()  # What goes ahead of the caller's own stdin has been sent, or never will be.
         self._done = threading.Event()
         self._started = time.monotonic()
         self._deadline = None if command.timeout is None else self._started + command.timeout
@@ -221,7 +222,10 @@ class Process:
         if not (self._advance("staging", "staged") and self._advance("staged", "dispatched")):
             return _End("cancelled")
         channel = self._launch()
-        memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        try:
+            memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        finally:
+            self._fed.set()
         if isinstance(channel, SupportsPump):
             channel.pump(memory, self._emit, self._tick)
         else:
@@ -350,6 +354,7 @@ class Process:
                 return
             self._state = result.state
             self._result, self._failure = result, failure
+        self._fed.set()
         if self._live is not None:
             self._live.close()
         if self._ended is not None:
@@ -395,6 +400,7 @@ class Process:
     def _live_channel(self, data: bytes | None) -> None:
         if not self._command.live_stdin:
             raise Unsupported("start the command with live_stdin=True to write to its stdin while it runs")
-        if not self._launched.wait(None) or self._channel is None or self._state in _ENDED:
+        self._fed.wait()
+        if self._channel is None or self._state in _ENDED:
             raise BrokenPipeError("the command has ended")
         self._dispatcher.write(self._channel, data)

@@ -41,9 +41,12 @@ def list_backends() -> list[BackendInfo]:
 def _info(name: str) -> BackendInfo:
     try:
         backend = load_backend(name)
+        reason = backend._unavailable()  # noqa: SLF001 - a hook of the contract
     except HermesEnvError as error:
         return BackendInfo(name, None, None, available=False, reason=str(error), install="")
-    reason = backend._unavailable()  # noqa: SLF001 - a hook of the contract
+    except Exception as error:  # noqa: BLE001 - one broken plugin must not hide the others
+        problem = f"backend {name!r} cannot tell whether it is available: {type(error).__name__}: {error}"
+        return BackendInfo(name, None, None, available=False, reason=problem, install="")
     return BackendInfo(
         name,
         backend.stdin_mode,
@@ -100,7 +103,7 @@ def _guarded(name: str, load: Any) -> object:
     except ModuleNotFoundError as error:
         problem = f"backend {name!r} cannot be imported: no module named {error.name!r}"
         raise BackendUnavailable(problem, reason="not_installed") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         problem = f"backend {name!r} failed on import: {type(error).__name__}: {error}"
         raise BackendUnavailable(problem, reason="not_installed") from error
 
