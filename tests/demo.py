@@ -15,8 +15,9 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from hermes_env import BaseEnvironment, HermesEnvError, open_environment
 from tests.engine import IMAGE, Engine, EngineUnavailable, engine
+
+from hermes_env import BaseEnvironment, HermesEnvError, open_environment
 
 PAYLOAD = (bytes(range(256)) * 640)[: 160 << 10]
 """160 KiB with 640 NULs: more than one argument can carry on Linux, and no text at all."""
