@@ -240,7 +240,7 @@ class Process:
             self._launched.set()
         if self._cancel is not None:
             # The kill may have looked before there was anything to find, or have given up waiting for the launch.
-            self._kill_channel(channel, 0.0)
+            self._kill_tree(0.0)
         return channel
 
     def _emit(self, stream: Stream, data: bytes) -> None:
@@ -309,11 +309,7 @@ class Process:
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        if self._channel is not None and not self._done.is_set():
-            self._kill_channel(self._channel, grace)
-
-    def _kill_channel(self, channel: Channel, grace: float) -> None:
-        if not self._command.killable:
+        if (channel := self._channel) is None or not self._command.killable:
             return
         try:
             report = self._dispatcher.kill(channel, grace)
@@ -338,6 +334,7 @@ class Process:
         try:
             if self._channel is not None:
                 self._channel.abort()
+            self._channel = None
             self._dispatcher.discard()
         except Exception as error:  # noqa: BLE001 - `wait` raises it, unless the command itself failed
             end = replace(end, failure=end.failure or error)
