@@ -60,6 +60,8 @@ class Files:
     remove = _awaitable(files.Files.remove)
     move = _awaitable(files.Files.move)
     commit = _awaitable(files.Files.commit)
+    upload = _awaitable(files.Files.upload)
+    download = _awaitable(files.Files.download)
 
     async def read_chunks(self, path: str) -> AsyncIterator[bytes]:
         """Chunks of a file; raises at its end when the digest differs."""

@@ -163,11 +163,15 @@ def test_task_group_kills_the_others(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with opening("local", tmp_path) as env:
-            with pytest.raises(ExceptionGroup):
+
+            async def together() -> None:
                 async with asyncio.TaskGroup() as group:
                     for number in range(3):
                         group.create_task(env.exec(f'printf %s "$HERMES_ENV_COMMAND" >id{number}; sleep 600'))
                     group.create_task(env.exec("exit 1", check=True))
+
+            with pytest.raises(ExceptionGroup):
+                await together()
             assert not marked_by(tmp_path)
 
     asyncio.run(run())
