@@ -199,7 +199,7 @@ class Process:
         finally:
             self._launched.set()
         if self._unattended:
-            self._kill_channel(channel, 0.0)
+            self._kill_tree(0.0)
         return channel
 
     def _emit(self, stream: Stream, data: bytes) -> None:
@@ -270,11 +270,7 @@ class Process:
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        if self._channel is not None and not self._done.is_set():
-            self._kill_channel(self._channel, grace)
-
-    def _kill_channel(self, channel: Channel, grace: float) -> None:
-        if not self._command.killable:
+        if (channel := self._channel) is None or not self._command.killable:
             return
         try:
             report = self._dispatcher.kill(channel, grace)
@@ -287,8 +283,8 @@ class Process:
         """Give the pump time to see the end, then take the channel away from it, then end without it."""
         if self._done.wait(_CONFIRM / 5):
             return
-        if self._channel is not None:
-            self._channel.abort()
+        if (channel := self._channel) is not None:
+            channel.abort()
         if not self._done.wait(_CONFIRM):
             self._conclude(_End("unknown", cause=TimeoutError("the transport did not return after a kill")))
 
@@ -299,6 +295,7 @@ class Process:
         try:
             if self._channel is not None:
                 self._channel.abort()
+            self._channel = None
             self._dispatcher.discard()
         except Exception as error:  # noqa: BLE001 - `wait` raises it, unless the command itself failed
             end = replace(end, failure=end.failure or error)
