@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hermes_env import BackendUnavailable
 
@@ -13,9 +13,10 @@ from ._connect import end_input, send
 from ._remote import StreamFilter
 
 if TYPE_CHECKING:
-    from hermes_env._launch import Emit, Stream
-
     from ._pool import Session
+
+Stream = Literal["stdout", "stderr"]
+Emit = Callable[[Stream, bytes], None]
 
 _READ = 1 << 18
 """Bytes per read: 256 KiB measured fastest."""
