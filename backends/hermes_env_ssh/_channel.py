@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable
 
@@ -13,10 +13,9 @@ from ._connect import end_input, send
 from ._remote import StreamFilter
 
 if TYPE_CHECKING:
-    from ._pool import Session
+    from hermes_env import Emit, Stream
 
-Stream = Literal["stdout", "stderr"]
-Emit = Callable[[Stream, bytes], None]
+    from ._pool import Session
 
 _READ = 1 << 18
 """Bytes per read: 256 KiB measured fastest."""

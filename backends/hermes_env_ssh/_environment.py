@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, StdinMode
+from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, LazyOptions, StdinMode
 
 from ._remote import BOOT_ID, greeting
 
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
 _START = 5.0
 """Seconds for a command's shell to start before its kill goes on without it."""
-
-
-class _Options:
-    """The options model, imported when options are parsed: pydantic is not needed to list backends."""
-
-    def __get__(self, instance: object, owner: type) -> type[Any]:
-        from ._options import SshOptions
-
-        return SshOptions
 
 
 class SshEnvironment(BaseEnvironment):
@@ -49,7 +40,7 @@ class SshEnvironment(BaseEnvironment):
         isolation="host",
         live_stdin=True,
     )
-    Options: ClassVar[Any] = _Options()
+    Options: ClassVar[Any] = LazyOptions("hermes_env_ssh._options:SshOptions")
     install: ClassVar[str] = "pip install 'hermes-env[ssh]'"
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
