@@ -15,6 +15,7 @@ _EXPORTS = {
     "BackendUnavailable": "_errors",
     "BaseEnvironment": "_base",
     "Capabilities": "_capabilities",
+    "Change": "files",
     "Channel": "_launch",
     "CommandCancelled": "_errors",
     "CommandEnvironment": "_command_env",
@@ -23,23 +24,39 @@ _EXPORTS = {
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
+    "FileStat": "files",
+    "Files": "files",
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
+    "KILL_SCRIPT": "_kill_script",
     "KillReport": "_kill_script",
     "Launch": "_launch",
+    "MakeDir": "files",
+    "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
     "Process": "_process",
+    "Remove": "files",
+    "RollbackFailed": "_errors",
     "StagingError": "_errors",
+    "StagedEnvironment": "_staged",
+    "StdinLike": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
     "SupportsPump": "_launch",
     "TransportError": "_errors",
     "Unsupported": "_errors",
     "VerificationError": "_errors",
+    "Write": "files",
+    "WriteResult": "files",
+    "attach": "_registry",
     "list_backends": "_registry",
     "load_backend": "_registry",
     "open_environment": "_registry",
+    "owner_is_gone": "_owner",
+    "owner_labels": "_owner",
+    "reap": "_registry",
+    "parse_kill_report": "_kill_script",
 }
 
 if TYPE_CHECKING:
@@ -58,22 +75,39 @@ if TYPE_CHECKING:
     from ._errors import InvalidArgument as InvalidArgument
     from ._errors import OutcomeUnknown as OutcomeUnknown
     from ._errors import PayloadTooLarge as PayloadTooLarge
+    from ._errors import RollbackFailed as RollbackFailed
     from ._errors import StagingError as StagingError
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
+    from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
+    from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
     from ._launch import Launch as Launch
+    from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
+    from ._owner import owner_is_gone as owner_is_gone
+    from ._owner import owner_labels as owner_labels
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
+    from ._registry import attach as attach
     from ._registry import list_backends as list_backends
     from ._registry import load_backend as load_backend
     from ._registry import open_environment as open_environment
+    from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._staged import StagedEnvironment as StagedEnvironment
+    from .files import Change as Change
+    from .files import Files as Files
+    from .files import FileStat as FileStat
+    from .files import MakeDir as MakeDir
+    from .files import Move as Move
+    from .files import Remove as Remove
+    from .files import Write as Write
+    from .files import WriteResult as WriteResult
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list
 

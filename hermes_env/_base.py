@@ -1,27 +1,29 @@
-"""The live handle to an execution environment, and the hooks that a backend fills in."""
+"""The live handle to an execution environment: what its users call."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from . import _kill_script, _validate
-from ._capabilities import Capabilities, StdinMode
+from . import _validate
 from ._command import Carriage, Command, prepare
-from ._errors import CommandFailed, EnvironmentGone, InvalidArgument, Unsupported
+from ._errors import CommandFailed, EnvironmentGone, Unsupported
+from ._hooks import BackendHooks
+from ._killer import kill_from_inside
+from ._life import Life
 from ._pipe import PipeDispatcher
 from ._process import Process
-from ._stdin import source_of
+from ._request import check_command
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ._launch import Channel, Launch, StdinLike, Stream
+    from ._kill_script import KillReport
+    from ._launch import Channel, StdinLike, Stream
     from ._process import Dispatcher
     from ._result import ExecResult
     from .files import Files
@@ -32,29 +34,12 @@ OUTPUT_LIMIT = 16 << 20
 """Default bytes kept of each output stream."""
 
 
-class BaseEnvironment:
+class BaseEnvironment(BackendHooks):
     """A place where commands run and files live.
 
-    A backend fills in `_open`, `_close` and `_launch` (or derives from `CommandEnvironment`, and fills in `_argv`),
-    and declares `stdin_mode` and `capabilities`. Everything public is derived from those and final.
+    A backend fills in `_open`, `_close` and `_launch` (or `CommandEnvironment._argv`), and declares `stdin_mode` and
+    `capabilities`. Everything public is derived from those and final.
     """
-
-    api_version: ClassVar[int] = 1
-    """Version of the contract between framework and backend."""
-    stdin_mode: ClassVar[StdinMode] = StdinMode.PIPE
-    capabilities: Capabilities = Capabilities()
-    Options: ClassVar[type[Any] | None] = None
-    """A `BackendOptions` model; None when the backend takes no options."""
-    install: ClassVar[str] = ""
-    """Command that installs what the backend needs."""
-
-    carries_env: ClassVar[bool] = False
-    """The backend puts `Launch.env` into the process environment, by a way that is not an argv."""
-    carries_cwd: ClassVar[bool] = False
-    """The backend starts the command in `Launch.cwd`, and raises the builtin `OSError` when it cannot."""
-    carries_bytes: ClassVar[bool] = False
-    """Arguments of any bytes but NUL arrive unchanged; otherwise only ASCII is put into them."""
-    _runs_inline: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -73,59 +58,9 @@ class BaseEnvironment:
         self.cwd = None if cwd is None else _validate.check_path("cwd", cwd)
         self.env = _validate.check_env(env)
         self.timeout = _validate.check_timeout("timeout", timeout)
-        self._lock = threading.Lock()
-        self._running: set[Process] = set()
-        self._opened = False
-        self._closed = False
+        self._life = Life()
+        self.backend_name = f"{type(self).__module__}:{type(self).__qualname__}"
         self._files: Files | None = None
-
-    # -- hooks ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _unavailable(cls) -> str | None:
-        """Why this backend cannot be used here, without importing its SDK; None when nothing is known against it."""
-        return None
-
-    def _open(self) -> None:
-        """Make or join what commands run in.
-
-        Raises:
-            BackendUnavailable: It cannot be made; nothing is left behind.
-        """
-
-    def _close(self) -> None:
-        """Undo what `_open` made. Called once, when no command runs any more."""
-
-    def _launch(self, launch: Launch) -> Channel:
-        """Start a command.
-
-        Raises:
-            BackendUnavailable, EnvironmentGone: It was not started.
-            ConnectionError: It is not known whether it was started.
-        """
-        raise NotImplementedError
-
-    def _kill(self, command_id: str, channel: Channel, grace: float) -> _kill_script.KillReport | None:  # noqa: ARG002
-        """End one command's tree from a second command; None when it has ended already."""
-        tenths = str(min(int(grace * 10), 36_000))
-        result = self._run_killer((_kill_script.KILL_SCRIPT, command_id, tenths), 5.0 + grace)
-        report = _kill_script.parse_kill_report(result.stdout)
-        logger.debug("kill of %s: %s", command_id, report)
-        return report
-
-    def _alive(self) -> bool:
-        """Whether the environment can take a command; asks the provider where that costs little."""
-        return True
-
-    def _expires_at(self) -> datetime | None:
-        """When the provider ends the environment by itself; None when it does not."""
-        return None
-
-    def _before_open(self) -> None:
-        """What the framework itself keeps while the environment is open."""
-
-    def _after_close(self) -> None:
-        """Let go of what `_before_open` keeps."""
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -136,37 +71,71 @@ class BaseEnvironment:
             BackendUnavailable: It cannot be made.
             EnvironmentGone: It was closed.
         """
-        with self._lock:
-            if self._closed:
-                raise EnvironmentGone("this environment was closed: open a new one")
-            if self._opened:
-                return self
-            self._opened = True
-        self._before_open()
-        try:
-            self._open()
-        except BaseException:
-            self._closed = True
-            self._after_close()
-            raise
-        logger.debug("opened %s", type(self).__name__)
+        return self._begin(self._open)
+
+    def join(self, ident: str) -> Self:
+        """Join an environment that another client made; `attach` has done so already.
+
+        Raises:
+            Unsupported: The backend does not declare `reattach`.
+            EnvironmentGone, BackendUnavailable: It is gone or cannot be reached.
+        """
+        self._life.joined = True
+        return self._begin(lambda: self._attach(ident))
+
+    def _begin(self, begin: Callable[[], None]) -> Self:
+        if self._life.begin(self._before_open, begin, self._set_up, undo=self._after_close):
+            logger.debug("opened %s", type(self).__name__)
         return self
 
-    def close(self) -> None:
-        """Kill what still runs and undo what `open` made. Idempotent, blocks until it is done."""
-        with self._lock:
-            if self._closed or not self._opened:
-                self._closed = True
-                return
-            self._closed = True
-            running = list(self._running)
-        for process in running:
-            process.kill()
+    def _set_up(self) -> None:
         try:
+            self._after_open()
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """Undo what `open` made; what `attach` joined is only let go."""
+        if self._life.joined:
+            self._let_go()
+        else:
             self._close()
-        finally:
-            self._after_close()
-        logger.debug("closed %s", type(self).__name__)
+
+    def close(self) -> None:
+        """Kill what this client still runs, then undo what `open` made; what `attach` joined is only let go.
+
+        Idempotent; blocks until it is done.
+        """
+        self._end(self._undo)
+
+    def detach(self) -> str:
+        """Leave the environment running for others and return its `ref`; commands of this client are killed.
+
+        Raises:
+            Unsupported: The backend does not declare `reattach`.
+            EnvironmentGone: It was closed already.
+        """
+        ref = self.ref
+        self._end(self._let_go)
+        return ref
+
+    def _end(self, end: Callable[[], None]) -> None:
+        if self._life.end(self._before_close, end, after=self._after_close):
+            logger.debug("closed %s", type(self).__name__)
+
+    @property
+    def ref(self) -> str:
+        """Text that `attach` takes, in this or another process.
+
+        Raises:
+            Unsupported: The backend does not declare `reattach`.
+            EnvironmentGone: It was closed.
+        """
+        self._require("reattach", self.capabilities.reattach, "be attached to")
+        if not self._life.usable:
+            raise EnvironmentGone("this environment is not open")
+        return f"{self.backend_name}://{self._ident()}"
 
     def __enter__(self) -> Self:
         return self.open()
@@ -180,12 +149,13 @@ class BaseEnvironment:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_opened", False) and not self._closed:
+        life = getattr(self, "_life", None)
+        if life is not None and life.usable:
             warnings.warn(f"{type(self).__name__} was not closed", ResourceWarning, source=self, stacklevel=1)
 
     def alive(self) -> bool:
         """Whether the environment is open and can take a command."""
-        return self._opened and not self._closed and self._alive()
+        return self._life.usable and self._alive()
 
     @property
     def expires_at(self) -> datetime | None:
@@ -293,55 +263,16 @@ class BaseEnvironment:
             on_output=on_output,
         )
         process = self._new_process(command)
-        process.run_in_thread(live=True, ended=self._forget)
+        process.run_in_thread(live=True, ended=self._life.forget)
         return process
 
-    def _command(
-        self,
-        cmd: str | Sequence[str],
-        *,
-        stdin: StdinLike | None = None,
-        live_stdin: bool = False,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        user: str | None = None,
-        timeout: float | None = None,
-        output_limit: int = OUTPUT_LIMIT,
-        **rest: Any,
-    ) -> Command:
+    def _command(self, cmd: object, *, stdin: StdinLike | None = None, **settings: Any) -> Command:
         """Check everything that can be checked before anything runs."""
-        program = _validate.check_command(cmd)
-        variables = {**self.env, **_validate.check_env(env)}
-        if user is not None:
-            _validate.check_text("user", user)
-            self._require("users", self.capabilities.users, "run as another user")
-        if live_stdin:
-            self._require("live_stdin", self.capabilities.live_stdin, "feed stdin while a command runs")
-            if stdin is not None:
-                raise InvalidArgument("stdin", "cannot be given together with live_stdin=True")
-        memory = memoryview(stdin).cast("B") if isinstance(stdin, bytes | bytearray | memoryview) else None
-        limit = _validate.check_timeout("timeout", timeout)
-        return Command(
-            program,
-            stdin=source_of(stdin),
-            memory=memory or None,
-            live_stdin=live_stdin,
-            cwd=self._resolve_cwd(cwd),
-            env=variables,
-            user=user,
-            timeout=self.timeout if limit is None else limit,
-            output_limit=_validate.check_size("output_limit", output_limit),
-            **rest,
-        )
-
-    def _resolve_cwd(self, cwd: str | None) -> str | None:
-        """The directory of a command; a relative one starts at the environment's."""
-        if cwd is None:
-            return self.cwd
-        _validate.check_path("cwd", cwd)
-        if self.cwd is None or cwd.startswith("/"):
-            return cwd
-        return f"{self.cwd.rstrip('/')}/{cwd}"
+        command = check_command(cmd, stdin=stdin, base=self, **settings)
+        self._require("users", command.user is None or self.capabilities.users, "run as another user")
+        live = not command.live_stdin or self.capabilities.live_stdin
+        self._require("live_stdin", live, "feed stdin while a command runs")
+        return command
 
     def _require(self, power: str, present: bool, what: str) -> None:
         if not present:
@@ -354,15 +285,8 @@ class BaseEnvironment:
 
     def _new_process(self, command: Command) -> Process:
         process = Process(command, self._dispatcher(command))
-        with self._lock:
-            if self._closed or not self._opened:
-                raise EnvironmentGone("this environment is not open: use `with`, or call open()")
-            self._running.add(process)
+        self._life.admit(process)
         return process
-
-    def _forget(self, process: Process) -> None:
-        with self._lock:
-            self._running.discard(process)
 
     def _complete(self, command: Command) -> ExecResult:
         """Run to the end: on this thread where the channel can wait with a bound, else on one that can be left."""
@@ -371,27 +295,21 @@ class BaseEnvironment:
             try:
                 process.run_here()
             finally:
-                self._forget(process)
+                self._life.forget(process)
             return process.wait()
-        process.run_in_thread(live=False, ended=self._forget)
+        process.run_in_thread(live=False, ended=self._life.forget)
         try:
             return process.wait()
         except KeyboardInterrupt:
             process.kill()
             raise
 
-    def _run_killer(self, args: Sequence[str], timeout: float) -> ExecResult:
-        """Run the kill script; it works while the environment is closing, and nothing kills it in turn."""
-        script, *rest = args
-        command = Command(
-            ("/bin/sh", "-c", script, "sh", *rest),
-            timeout=timeout,
-            output_limit=1 << 16,
-            killable=False,
-        )
-        process = Process(command, self._dispatcher(command))
-        process.run_in_thread(live=False, ended=lambda _: None)
-        return process.wait(timeout + 5.0)
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
+        """End one command's tree from a second command; None when it has ended already."""
+        user = getattr(channel, "user", None)
+        report = kill_from_inside(self._dispatcher, command_id, grace, user=user)
+        logger.debug("kill of %s: %s", command_id, report)
+        return report
 
     def run_script(
         self,

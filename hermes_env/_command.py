@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from . import _shell
@@ -76,6 +76,7 @@ def prepare(command: Command, carriage: Carriage, capabilities: Capabilities) ->
         PayloadTooLarge: The payload is over a declared limit.
     """
     _check_stdin(command, capabilities.max_stdin_bytes)
+    carriage = _without_damage(command, carriage)
     direct = _directly(command, carriage) if capabilities.half_close and carriage.env else None
     limit = min(MAX_ARGUMENT, capabilities.max_script_bytes or MAX_ARGUMENT)
     if direct is not None and _size(*direct) <= limit and _arrives(carriage, *direct):
@@ -86,6 +87,11 @@ def prepare(command: Command, carriage: Carriage, capabilities: Capabilities) ->
             frames=False,
         )
     return _on_stdin(command, carriage, limit, framed=not capabilities.half_close)
+
+
+def _without_damage(command: Command, carriage: Carriage) -> Carriage:
+    """Variables that the backend's transport would damage travel on stdin."""
+    return replace(carriage, env=carriage.env and _arrives(carriage, *command.env.values()))
 
 
 def _check_stdin(command: Command, limit: int | None) -> None:

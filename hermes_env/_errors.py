@@ -14,6 +14,7 @@
     ├── OutcomeUnknown                    .result; the command may have run: it is never run again
     ├── FileChanged                       a file changed while it was read, or is not what the caller expected
     ├── VerificationError                 bytes that arrived are not the bytes that were sent
+    ├── RollbackFailed                    .paths: a batch of changes failed and these could not be put back
     └── TransportError                    bytes could not be carried
         ├── PayloadTooLarge               over a limit of the backend; nothing ran
         └── StagingError                  a private file could not be staged; nothing ran
@@ -124,6 +125,21 @@ class VerificationError(HermesEnvError):
         self.path = path
         self.expected_size, self.actual_size = expected_size, actual_size
         self.expected_digest, self.actual_digest = expected_digest, actual_digest
+
+
+class RollbackFailed(HermesEnvError):
+    """A batch of changes failed, and what was done already could not be put back; the cause is chained.
+
+    Attributes:
+        paths: The caller's paths that are not as they were. Their old bytes are kept beside them, in a file whose
+            name begins with ``.hermes+`` and ends in ``.bak``.
+    """
+
+    retryable = False
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        super().__init__(f"these changes could not be undone: {', '.join(paths)}")
+        self.paths = paths
 
 
 class TransportError(HermesEnvError):

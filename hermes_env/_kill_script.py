@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 KILL_SCRIPT = r"""
 LC_ALL=C; export LC_ALL; unset IFS
-mark="HERMES_ENV_COMMAND=$1"; grace=$2; hit=' '; killed=' '; me=$$
+mark="${3:-HERMES_ENV_COMMAND}=$1"; grace=$2; hit=' '; killed=' '; me=$$
 marked() {
   if command -v grep >/dev/null 2>&1; then
     grep -ls -e "$mark" /proc/[0-9]*/environ 2>/dev/null
@@ -65,7 +65,8 @@ done
 set -- $killed; n=$#
 [ "$clean" -ge 2 ] && echo "killed $n left 0" || { set -- $alive; echo "killed $n left $#"; }
 """
-"""``$1`` is the command's id, ``$2`` the grace between TERM and KILL in tenths of a second."""
+"""``$1`` is the command's id, ``$2`` the grace between TERM and KILL in tenths of a second, ``$3`` another variable to
+find processes by."""
 
 
 @dataclass(frozen=True, slots=True)

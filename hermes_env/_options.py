@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr, ValidationError
 
 from ._errors import InvalidArgument
 
 if TYPE_CHECKING:
     from ._base import BaseEnvironment
+
+
+_TEXT = (str, bytes, os.PathLike, SecretStr, SecretBytes)
+_STRUCTURED = (list, tuple, set, frozenset, Mapping, BaseModel)
 
 
 class BackendOptions(BaseModel):
@@ -44,17 +50,21 @@ def parse_options(backend: type[BaseEnvironment], name: str, given: Mapping[str,
 
 
 def options_from_environment(backend: type[BaseEnvironment], name: str) -> dict[str, Any]:
-    """Options given as ``HERMES_ENV_<BACKEND>_<OPTION>``; JSON where it is JSON, else text."""
+    """Options given as ``HERMES_ENV_<BACKEND>_<OPTION>``; see `parse_value`."""
     model = backend.Options
     if model is None:
         return {}
-    prefix = f"HERMES_ENV_{name.upper().replace('-', '_')}_"
     found = {}
-    for option in model.model_fields:
-        value = os.environ.get(prefix + option.upper())
+    for option, field in model.model_fields.items():
+        value = os.environ.get(variable_name(name, option))
         if value is not None:
-            found[option] = parse_value(value)
+            found[option] = parse_value(value, field.annotation)
     return found
+
+
+def variable_name(name: str, option: str) -> str:
+    """The environment variable for one option; what no variable name can hold (``module:Class``) becomes ``_``."""
+    return re.sub("[^A-Z0-9]", "_", f"HERMES_ENV_{name}_{option}".upper())
 
 
 def options_from_file(path: str) -> dict[str, Any]:
@@ -75,9 +85,30 @@ def options_from_file(path: str) -> dict[str, Any]:
     return data
 
 
-def parse_value(text: str) -> Any:
-    """An option value given as text: JSON where it is JSON, else the text itself."""
+def parse_value(text: str, annotation: Any = Any) -> Any:
+    """An option value given as text, as its field takes it.
+
+    A field for text gets it as it stands, so that a token of digits stays text; any other gets JSON where it is JSON.
+    """
+    kinds = [get_origin(kind) or kind for kind in _alternatives(annotation)]
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    if not any(_is_a(kind, _TEXT) for kind in kinds):
+        return value
+    structured = isinstance(value, list | dict) and any(_is_a(kind, _STRUCTURED) for kind in kinds)
+    return value if structured else text
+
+
+def _is_a(kind: Any, bases: tuple[type, ...]) -> bool:
+    return isinstance(kind, type) and issubclass(kind, bases)
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    """The members of a union, else the annotation itself."""
+    if get_origin(annotation) not in (Union, UnionType):
+        yield annotation
+        return
+    for member in get_args(annotation):
+        yield from _alternatives(member)

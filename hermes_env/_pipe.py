@@ -26,6 +26,10 @@ _JOIN = 1.0
 class Host(Protocol):
     """What dispatch needs of an environment."""
 
+    def _reserve(self, command_id: str, cancelled: Callable[[], bool]) -> None: ...
+
+    def _release(self, command_id: str) -> None: ...
+
     def _launch(self, launch: Launch) -> Channel: ...
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None: ...
@@ -41,7 +45,8 @@ class PipeDispatcher:
         self._writer: threading.Thread | None = None
 
     def stage(self, cancelled: Callable[[], bool]) -> None:
-        """Nothing has to be there before the command starts."""
+        """Wait until the environment can take the command."""
+        self._host._reserve(self._command.id, cancelled)  # noqa: SLF001 - see dispatch
 
     def dispatch(self) -> Channel:
         """Start the command."""
@@ -103,11 +108,8 @@ class PipeDispatcher:
 
     def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
         """Raise what the guard reported: the directory could not be entered, nothing ran."""
-        nonce = self._command.nonce.encode()
-        if result.exit_code != GUARD_STATUS or nonce not in opening:
-            return result
-        word = opening.partition(nonce)[2].split(maxsplit=1)[0]
-        raise cwd_error(word.decode("ascii", "replace"), self._command.cwd or ".")
+        refused_cwd(result, opening, self._command)
+        return result
 
     def kill(self, channel: Channel, grace: float) -> KillReport | None:
         """End the command's tree."""
@@ -117,6 +119,16 @@ class PipeDispatcher:
         """The channel is gone: the writer ends, unless the caller's own iterable blocks it."""
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join(_JOIN)
+        self._host._release(self._command.id)  # noqa: SLF001 - see dispatch
+
+
+def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
+    """Raise what the guard reported in the opening of stderr, if it did."""
+    nonce = command.nonce.encode()
+    if result.exit_code != GUARD_STATUS or nonce not in opening:
+        return
+    word = opening.partition(nonce)[2].split(maxsplit=1)[0]
+    raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")
 
 
 def cwd_error(word: str, cwd: str) -> OSError:

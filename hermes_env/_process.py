@@ -97,6 +97,7 @@ class Process:
         self._state: State = "new"
         self._channel: Channel | None = None
         self._launched = threading.Event()
+        self._fed = threading.Event()  # What goes ahead of the caller's own stdin has been sent, or never will be.
         self._done = threading.Event()
         self._started = time.monotonic()
         self._deadline = None if command.timeout is None else self._started + command.timeout
@@ -200,7 +201,8 @@ class Process:
         except ConnectionError as error:
             end = _End("unknown", cause=error)
         except Exception as error:  # noqa: BLE001 - `wait` raises it
-            end = _End("unknown", failure=error)
+            # What could not be launched has not run.
+            end = _End("cancelled" if self._channel is None else "unknown", failure=error)
         except BaseException as error:
             # An interrupt of the calling thread is a kill.
             self._interrupt("cancelled")
@@ -220,7 +222,10 @@ class Process:
         if not (self._advance("staging", "staged") and self._advance("staged", "dispatched")):
             return _End("cancelled")
         channel = self._launch()
-        memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        try:
+            memory = self._dispatcher.feed(channel, self._on_stdin_failure)
+        finally:
+            self._fed.set()
         if isinstance(channel, SupportsPump):
             channel.pump(memory, self._emit, self._tick)
         else:
@@ -234,8 +239,8 @@ class Process:
         finally:
             self._launched.set()
         if self._cancel is not None:
-            # The kill may have looked before there was anything to find.
-            self._kill_tree(0.0)
+            # The kill may have looked before there was anything to find, or have given up waiting for the launch.
+            self._kill_channel(channel, 0.0)
         return channel
 
     def _emit(self, stream: Stream, data: bytes) -> None:
@@ -304,10 +309,14 @@ class Process:
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        if self._channel is None or self._done.is_set() or not self._command.killable:
+        if self._channel is not None and not self._done.is_set():
+            self._kill_channel(self._channel, grace)
+
+    def _kill_channel(self, channel: Channel, grace: float) -> None:
+        if not self._command.killable:
             return
         try:
-            report = self._dispatcher.kill(self._channel, grace)
+            report = self._dispatcher.kill(channel, grace)
         except HermesEnvError:
             report = KillReport(0, confirmed=False)
         if report is not None and (self._report is None or not self._report.confirmed):
@@ -345,6 +354,7 @@ class Process:
                 return
             self._state = result.state
             self._result, self._failure = result, failure
+        self._fed.set()
         if self._live is not None:
             self._live.close()
         if self._ended is not None:
@@ -390,6 +400,7 @@ class Process:
     def _live_channel(self, data: bytes | None) -> None:
         if not self._command.live_stdin:
             raise Unsupported("start the command with live_stdin=True to write to its stdin while it runs")
-        if not self._launched.wait(None) or self._channel is None or self._state in _ENDED:
+        self._fed.wait()
+        if self._channel is None or self._state in _ENDED:
             raise BrokenPipeError("the command has ended")
         self._dispatcher.write(self._channel, data)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._base import BaseEnvironment
-from ._errors import BackendNotFound, BackendUnavailable, HermesEnvError
+from ._errors import BackendNotFound, BackendUnavailable, HermesEnvError, InvalidArgument
 
 if TYPE_CHECKING:
     from ._capabilities import Capabilities, StdinMode
@@ -41,9 +41,12 @@ def list_backends() -> list[BackendInfo]:
 def _info(name: str) -> BackendInfo:
     try:
         backend = load_backend(name)
+        reason = backend._unavailable()  # noqa: SLF001 - a hook of the contract
     except HermesEnvError as error:
         return BackendInfo(name, None, None, available=False, reason=str(error), install="")
-    reason = backend._unavailable()  # noqa: SLF001 - a hook of the contract
+    except Exception as error:  # noqa: BLE001 - one broken plugin must not hide the others
+        problem = f"backend {name!r} cannot tell whether it is available: {type(error).__name__}: {error}"
+        return BackendInfo(name, None, None, available=False, reason=problem, install="")
     return BackendInfo(
         name,
         backend.stdin_mode,
@@ -100,7 +103,7 @@ def _guarded(name: str, load: Any) -> object:
     except ModuleNotFoundError as error:
         problem = f"backend {name!r} cannot be imported: no module named {error.name!r}"
         raise BackendUnavailable(problem, reason="not_installed") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         problem = f"backend {name!r} failed on import: {type(error).__name__}: {error}"
         raise BackendUnavailable(problem, reason="not_installed") from error
 
@@ -127,10 +130,60 @@ def open_environment(
         BackendUnavailable: It cannot be used; the message says what to do.
         InvalidArgument: An argument or option was refused; nothing was made.
     """
-    backend = load_backend(name)
-    parsed = None
-    if backend.Options is not None or options:
-        from ._options import parse_options
+    return _make(name, options, cwd=cwd, env=env, timeout=timeout).open()
 
-        parsed = parse_options(backend, name, options)
-    return backend(parsed, cwd=cwd, env=env, timeout=timeout).open()
+
+def attach(
+    ref: str,
+    *,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    **options: Any,
+) -> BaseEnvironment:
+    """Join an environment that another client made. Closing it only lets go of it.
+
+    Args:
+        ref: What `BaseEnvironment.ref` or `BaseEnvironment.detach` gave.
+        cwd: See `open_environment`.
+        env: See `open_environment`.
+        timeout: See `open_environment`.
+        **options: Options of the backend that are needed to reach it, such as credentials.
+
+    Raises:
+        InvalidArgument: Not a ref.
+        Unsupported: The backend cannot attach.
+        EnvironmentGone: It no longer exists.
+        BackendNotFound, BackendUnavailable: As `open_environment`.
+    """
+    name, separator, ident = ref.partition("://")
+    if not separator or not ident:
+        raise InvalidArgument("ref", f"{ref!r} is not what `env.ref` gives: backend://identity")
+    return _make(name, options, cwd=cwd, env=env, timeout=timeout).join(ident)
+
+
+def reap(name: str, **options: Any) -> list[str]:
+    """Remove what dead clients of this machine left at a provider; returns the identities of what was removed.
+
+    Only objects whose label names this machine, this boot and a process that is gone are touched.
+
+    Raises:
+        BackendNotFound, BackendUnavailable, InvalidArgument: As `open_environment`.
+    """
+    backend = load_backend(name)
+    return backend._reap(_parsed(backend, name, options))  # noqa: SLF001 - a hook of the contract
+
+
+def _make(name: str, options: Mapping[str, Any], **settings: Any) -> BaseEnvironment:
+    backend = load_backend(name)
+    made = backend(_parsed(backend, name, options), **settings)
+    made.backend_name = name
+    return made
+
+
+def _parsed(backend: type[BaseEnvironment], name: str, options: Mapping[str, Any]) -> Any:
+    if backend.Options is None and not options:
+        return None
+    from ._options import parse_options
+
+    return parse_options(backend, name, options)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import Capabilities, CommandEnvironment
 
 if TYPE_CHECKING:
-    from hermes_env import Channel, KillReport, Launch
+    from collections.abc import Mapping
+
+    from hermes_env import Channel, Files, KillReport, Launch
+
+    from ._options import LocalOptions
 
 _INHERITED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"})
 
@@ -19,6 +22,15 @@ def _inherited(everything: bool) -> dict[str, str]:
         return dict(os.environ)
     kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     return {"PATH": os.defpath, **kept}
+
+
+class _LazyOptions:
+    """Imports the options model, and with it pydantic, when it is asked for."""
+
+    def __get__(self, instance: object, owner: type) -> type[LocalOptions]:
+        from ._options import LocalOptions
+
+        return LocalOptions
 
 
 class LocalEnvironment(CommandEnvironment):
@@ -37,6 +49,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
+    Options: ClassVar[type[Any] | None] = _LazyOptions()  # type: ignore[assignment]  # a descriptor that gives one
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True
@@ -46,6 +59,11 @@ class LocalEnvironment(CommandEnvironment):
         self._base_env = _inherited(options is not None and options.inherit_env)
         if self.cwd is not None:
             self.cwd = os.path.join(os.getcwd(), self.cwd)
+
+    def _make_files(self) -> Files:
+        from hermes_env.files import NativeFiles
+
+        return NativeFiles(self)
 
     def _argv(self, launch: Launch) -> list[str]:
         return launch.argv()

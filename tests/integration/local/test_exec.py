@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from hermes_env import (
     CommandTimeout,
     EnvironmentGone,
     InvalidArgument,
+    StdinLike,
     Unsupported,
     open_environment,
 )
@@ -46,19 +48,24 @@ def test_stdin_may_be_streamed(env: BaseEnvironment, form: str) -> None:
     """Binary files, pipes, iterables and buffers are read to their end."""
     data = os.urandom(2_500_000)
     reader, writer = os.pipe()
-    feeder = threading.Thread(target=lambda: (os.write(writer, data[:60_000]), os.close(writer)))
+    feeder = threading.Thread(target=_feed, args=(writer, data[:60_000]))
     feeder.start()
     with io.FileIO(reader) as pipe:
-        sources = {
+        sources: dict[str, StdinLike] = {
             "file": io.BytesIO(data),
             "iterable": (data[start : start + 100_003] for start in range(0, len(data), 100_003)),
             "bytearray": bytearray(data),
-            "pipe": pipe,
+            "pipe": cast("BinaryIO", pipe),
         }
         expected = data[:60_000] if form == "pipe" else data
         result = env.exec("sha256sum", stdin=sources[form])
     feeder.join()
     assert result.stdout.split()[0].decode() == hashlib.sha256(expected).hexdigest()
+
+
+def _feed(fd: int, data: bytes) -> None:
+    with io.FileIO(fd, "w") as file:
+        file.write(data)
 
 
 def test_absent_and_empty_stdin_are_end_of_file(env: BaseEnvironment) -> None:
@@ -249,6 +256,8 @@ def test_minimal_environment_is_inherited(monkeypatch: pytest.MonkeyPatch) -> No
     with open_environment("local") as env:
         assert b"bird" not in env.exec("env").stdout
         assert env.exec("echo $PATH").ok
+    with open_environment("local", inherit_env=True) as env:
+        assert b"CANARY_VARIABLE=bird" in env.exec("env").stdout
 
 
 BAD_CALLS = {

@@ -312,17 +312,43 @@ def test_ignored_sigchld_is_never_a_success() -> None:
     assert issubclass(OutcomeUnknown, Exception)
 
 
+def test_descriptors_that_run_out_are_named() -> None:
+    """Without a free descriptor a command is refused with the remedy, nothing of it ran, and the others end well."""
+    client = run_client(
+        """
+        import hermes_env, resource
+        env = hermes_env.open_environment("local")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        processes = [env.start("sleep 1; echo ok") for _ in range(40)]
+        good = bad = 0
+        for process in processes:
+            try:
+                good += process.wait().stdout == b"ok\\n"
+            except hermes_env.BackendUnavailable as error:
+                assert error.reason == "capacity" and "ulimit -n" in str(error), error
+                assert process.state == "cancelled"
+                bad += 1
+        print(good + bad, bad > 0, env.exec("echo again").text, end="")
+        env.close()
+        """
+    )
+    assert client.stdout is not None
+    with client, client.stdout:
+        assert client.stdout.read() == b"40 True again\n"
+
+
 @pytest.mark.slow
 def test_many_commands_at_once(local: BaseEnvironment) -> None:
     """200 commands in flight, each with its own 64 KiB: all exact, at most 4 descriptors and 1 thread each."""
     payloads = [hashlib.sha256(b"%d" % i).digest() * 2048 for i in range(200)]
     threads = threading.active_count()
     fds = len(os.listdir("/proc/self/fd"))
-    processes = [local.start("sleep 1; cat", stdin=data) for data in payloads]
-    eventually(lambda: all(process.state == "dispatched" for process in processes))
+    processes = [local.start("echo up; sleep 1; cat", stdin=data) for data in payloads]
+    for process in processes:
+        assert next(iter(process)) == ("stdout", b"up\n")
     assert threading.active_count() - threads <= 200
     assert len(os.listdir("/proc/self/fd")) - fds <= 4 * 200
     for process, data in zip(processes, payloads, strict=True):
-        assert process.wait(60).stdout == data
+        assert process.wait(60).stdout == b"up\n" + data
     eventually(lambda: threading.active_count() <= threads)
     assert len(os.listdir("/proc/self/fd")) == fds

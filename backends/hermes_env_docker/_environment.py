@@ -1,0 +1,246 @@
+"""Commands as execs of one container."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hermes_env import (
+    BackendUnavailable,
+    BaseEnvironment,
+    Capabilities,
+    HermesEnvError,
+    InvalidArgument,
+    PayloadTooLarge,
+    Unsupported,
+)
+
+from . import _client, _container
+from ._channel import Drain, ExecChannel
+from ._frames import WRAPPER
+from ._options import DockerOptions
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+    from hermes_env import Channel, Launch
+
+_MAX_VARIABLE = 131_071
+"""Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
+_MAX_ENVIRONMENT = 1_500_000
+"""Bytes of all variables: a quarter of the default 8 MiB stack, less the arguments and the image's own variables."""
+
+
+class DockerEnvironment(BaseEnvironment):
+    """Runs commands in a Docker container, by the engine's API: stdin is the command's own.
+
+    With ``image=`` a container is made, and removed by `close`, or by the engine after `ttl` seconds. With
+    ``container=`` an existing one is used and left alone. Each command leads a session of its own; ``/bin/sh`` must
+    be there. Options: `hermes_env_docker._options.DockerOptions`.
+    """
+
+    capabilities = Capabilities(
+        separate_stderr=True,
+        exact_stdout=True,
+        streaming=True,
+        half_close=True,
+        kill_scope="command",
+        isolation="container",
+        live_stdin=True,
+        users=True,
+        reattach=True,
+    )
+    Options: ClassVar[type[Any] | None] = DockerOptions
+    install: ClassVar[str] = _client.INSTALL
+    carries_env: ClassVar[bool] = True
+
+    def __init__(self, options: Any = None, **settings: Any) -> None:
+        super().__init__(options, **settings)
+        self._api: APIClient | None = None
+        self._container = ""
+        self._lease: _client.Hijacked | None = None
+        self._drain = Drain()
+        self._expires: datetime | None = None
+
+    @classmethod
+    def _unavailable(cls) -> str | None:
+        return _client.missing()
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        options = self.options
+        if options is None or (options.image is None and options.container is None):
+            raise InvalidArgument(
+                "option 'image'", "give image= for a new container, or container= for an existing one"
+            )
+        if options.container is not None:
+            self._attach(options.container)
+            return
+        self._api = _client.connect(options.host)
+        try:
+            self._container, self._lease = _container.create(self._api, options)
+        except BaseException:
+            self._api.close()
+            raise
+        if options.entrypoint is None:
+            self._expires = datetime.now(UTC) + timedelta(seconds=options.ttl)
+
+    def _attach(self, ident: str) -> None:
+        self._api = _client.connect(self.options.host)
+        try:
+            self._container, self._expires = _container.join(self._api, ident)
+        except BaseException:
+            self._api.close()
+            raise
+
+    def _close(self) -> None:
+        assert self._api is not None
+        try:
+            if self.options.container is None:
+                _container.remove(self._api, self._container)
+        finally:
+            self._disconnect()
+
+    def _let_go(self) -> None:
+        if self._lease is not None:
+            self._lease.socket.send(_container.DETACH)
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._lease is not None:
+            self._lease.close()
+        if self._api is not None:
+            self._api.close()
+
+    def _ident(self) -> str:
+        return self._container
+
+    @classmethod
+    def _reap(cls, options: Any) -> list[str]:
+        api = _client.connect(options.host)
+        try:
+            return _container.reap(api)
+        finally:
+            api.close()
+
+    def _alive(self) -> bool:
+        try:
+            self._check_container()
+        except HermesEnvError:
+            return False
+        return True
+
+    def _expires_at(self) -> datetime | None:
+        return self._expires
+
+    # -- commands -------------------------------------------------------------------------------------------------
+
+    def _launch(self, launch: Launch) -> Channel:
+        api = self._api
+        assert api is not None
+        _check_variables(launch.env)
+        secret = secrets.token_hex(16)
+        with_stdin = launch.stdin is not None
+        argv = ["/bin/sh", "-c", WRAPPER, "sh", secret, launch.script, "sh", *launch.args]
+        exec_id = self._create_exec(argv, launch.user, dict(launch.env), with_stdin=with_stdin)
+        with _client.dispatch_errors(f"start of a command in container {self._container[:12]}"):
+            connection = _client.Hijacked(api.exec_start(exec_id, socket=True))
+        return ExecChannel(
+            connection,
+            secret=secret,
+            user=launch.user,
+            with_stdin=with_stdin,
+            drain=self._drain,
+            inspect=lambda: self._inspect_exec(exec_id),
+            explain=lambda said: self._explain(launch.user, said),
+        )
+
+    def _create_exec(
+        self,
+        argv: list[str],
+        user: str | None,
+        env: dict[str, str],
+        *,
+        with_stdin: bool = False,
+        workdir: str | None = None,
+    ) -> str:
+        assert self._api is not None
+        try:
+            with _client.engine_errors(f"command in container {self._container[:12]}"):
+                created = self._api.exec_create(
+                    self._container,
+                    argv,
+                    stdin=with_stdin,
+                    user=user or self.options.user or "",
+                    environment=env,
+                    workdir=workdir,
+                )
+        except BackendUnavailable:
+            # Paused and stopped containers are one status code; the container itself tells which.
+            self._check_container()
+            raise
+        return str(created["Id"])
+
+    def _check_container(self) -> None:
+        assert self._api is not None
+        with _client.engine_errors(f"container {self._container[:12]}"):
+            found = self._api.inspect_container(self._container)
+        _container.check_running(found, found["Name"].lstrip("/"))
+
+    def _inspect_exec(self, exec_id: str) -> dict[str, Any]:
+        """The state of an exec.
+
+        Raises:
+            ConnectionError: The engine does not know it any more, or the whole container has ended.
+        """
+        assert self._api is not None
+        try:
+            with _client.engine_errors("state of a command"):
+                info: dict[str, Any] = self._api.exec_inspect(exec_id)
+            if not info["Running"] and (info["ExitCode"] or 0) >= 128:
+                self._check_container()
+        except HermesEnvError as error:
+            raise ConnectionError(str(error)) from error
+        return info
+
+    # -- what keeps a command from starting -----------------------------------------------------------------------
+
+    def _explain(self, user: str | None, said: str) -> Exception:
+        """Why the engine could not start a command: found by trying, since its words change between versions."""
+        if self._starts(user, workdir="/"):
+            problem = f"cwd: the container's working directory cannot be entered ({said})"
+            return FileNotFoundError(errno.ENOENT, problem)
+        user = user or self.options.user
+        if user is not None and self._starts("0", workdir="/"):
+            return InvalidArgument("user", f"{user!r} cannot run commands in this container ({said})")
+        return Unsupported(f"the container has no /bin/sh that runs ({said})")
+
+    def _starts(self, user: str | None, workdir: str) -> bool:
+        assert self._api is not None
+        try:
+            exec_id = self._create_exec(["/bin/sh", "-c", ":"], user, {}, workdir=workdir)
+            with _client.engine_errors("trial command"):
+                self._api.exec_start(exec_id, detach=True)
+        except HermesEnvError:
+            return False
+        return True
+
+
+def _check_variables(env: Mapping[str, str]) -> None:
+    """Refuse what the kernel would refuse after the engine has accepted it: its complaint would be output.
+
+    Raises:
+        PayloadTooLarge: Nothing was started.
+    """
+    total = 0
+    for name, value in env.items():
+        size = len(name) + 1 + len(value.encode("utf-8", "surrogateescape"))
+        total += size + 9
+        if size > _MAX_VARIABLE:
+            raise PayloadTooLarge(f"env[{name!r}]: {size} bytes; Linux takes {_MAX_VARIABLE} for one variable")
+    if total > _MAX_ENVIRONMENT:
+        raise PayloadTooLarge(f"env: {total} bytes of variables; {_MAX_ENVIRONMENT} can be carried")

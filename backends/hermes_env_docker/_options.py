@@ -1,0 +1,84 @@
+"""Options of the Docker backend."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from hermes_env import BackendOptions
+
+DAY = 86_400.0
+"""Default lifetime of a container in seconds."""
+
+
+class DockerOptions(BackendOptions):
+    """Where commands run: a new container of an `image`, or an existing `container`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
+
+    image: str | None = Field(None, min_length=1)
+    """Image that the engine has already; nothing is pulled. It needs `/bin/sh`."""
+    container: str | None = Field(None, min_length=1)
+    """Name or id of a running container. It is only used: closing the environment never stops or removes it."""
+    host: str | None = None
+    """Address of the engine: ``unix:///path`` or ``tcp://host:port``. None: DOCKER_HOST, else the docker context in
+    use, else the machine's own engine."""
+    user: str | None = Field(None, min_length=1)
+    """User of every command, by name, ``uid`` or ``uid:gid``; None is the image's."""
+
+    name: str | None = Field(None, min_length=1)
+    """Name of the new container; None lets the engine choose."""
+    workdir: str | None = Field(None, pattern="^/")
+    """Working directory of the container; made when it is missing. None is the image's."""
+    mounts: tuple[str, ...] = ()
+    """``/host/path:/path``, ``volume:/path``, each also with ``:ro``. A host path must exist."""
+    network: bool = True
+    """Commands reach the network, as they do with `docker run`: agents install packages. False is none at all."""
+    memory: int | str | None = None
+    """Limit in bytes, or as text such as ``512m``."""
+    cpus: float | None = Field(None, gt=0)
+    """Limit in processors, such as 1.5."""
+    pids_limit: int | None = Field(None, gt=0)
+    """Limit of processes and threads."""
+    read_only: bool = False
+    """The root file system cannot be written; see `tmpfs`."""
+    tmpfs: tuple[str, ...] = ()
+    """Memory file systems, as ``/path`` or ``/path:size=64m,mode=1777``."""
+    runtime: str | None = None
+    """OCI runtime, such as ``runsc``."""
+    platform: str | None = None
+    """Platform of the image, such as ``linux/arm64``."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels of the new container, besides our own."""
+    entrypoint: tuple[str, ...] | None = Field(None, min_length=1)
+    """Runs instead of the keeper that holds the container open. When it ends, the environment is gone, and it is not
+    held to `ttl`."""
+    hardened: bool = False
+    """No capabilities, no new privileges, no network, at most 512 processes. What it costs: no package installs, no
+    `chown`, no files of other users for root, no low ports."""
+    ttl: float = Field(DAY, gt=0, le=30 * DAY)
+    """Seconds until the engine removes a container that nobody closed."""
+
+    @field_validator("mounts")
+    @classmethod
+    def _well_formed(cls, mounts: tuple[str, ...]) -> tuple[str, ...]:
+        for mount in mounts:
+            source, _, rest = mount.partition(":")
+            target, _, mode = rest.partition(":")
+            if not source or not target.startswith("/") or mode not in ("", "ro", "rw"):
+                raise ValueError("a mount is SOURCE:/TARGET or SOURCE:/TARGET:ro")
+        return mounts
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.container is not None:
+            kept = {"container", "host", "user"}
+            extra = sorted(
+                name
+                for name in self.model_fields_set - kept
+                if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True)
+            )
+            if extra:
+                raise ValueError(f"container= exists already; these shape a new one: {', '.join(extra)}")
+        return self

@@ -1,0 +1,234 @@
+"""One command on an SSH channel: all streams moved together, its end told apart from the loss of the link."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from hermes_env import BackendUnavailable
+
+from ._remote import StreamFilter
+
+if TYPE_CHECKING:
+    from hermes_env._launch import Emit, Stream
+
+    from ._pool import Session
+
+_READ = 1 << 18
+"""Bytes per read: 256 KiB measured fastest."""
+_DRAIN = 0.1
+"""Seconds to wait for end-of-file after the last marks: a background child may hold the streams for ever."""
+_UNMARKED_DRAIN = 2.0
+"""The same when the end is known but the marks are missing: a command can make its own streams non-blocking."""
+_SETTLE = 0.05
+"""Seconds for a dying connection to be seen as dead: its channels are closed first."""
+
+
+class _Notify(threading.Event):
+    """An event that also wakes the pump. Paramiko clears it when a buffer is empty; the pump looks for itself."""
+
+    def __init__(self, wake: threading.Event) -> None:
+        super().__init__()
+        self._wake = wake
+
+    def set(self) -> None:
+        super().set()
+        self._wake.set()
+
+
+class _Output:
+    """One output stream of a channel."""
+
+    def __init__(self, name: Stream, ready: Callable[[], bool], receive: Callable[[int], bytes], nonce: str) -> None:
+        self.name, self.ready, self.receive = name, ready, receive
+        self.filter = StreamFilter(nonce)
+
+    def drain(self, emit: Emit) -> bool:
+        """Pass on what has arrived; whether there was anything."""
+        moved = False
+        while self.ready():
+            moved = True
+            data = self.filter.feed(self.receive(_READ))
+            if data:
+                emit(self.name, data)
+        return moved
+
+
+class SshChannel:
+    """The streams and the end of one remote command."""
+
+    def __init__(self, session: Session, nonce: str) -> None:
+        self.session = session
+        self._channel = channel = session.channel
+        channel.settimeout(None)
+        self._nonce = nonce
+        self._greeted = False
+        self._wake = threading.Event()
+        self._aborted = False
+        self._drain_until: float | None = None
+        self.held: tuple[Stream, ...] = ()
+        self.started = threading.Event()
+        """The marked shell is there, or never will be."""
+        self._outputs = (
+            _Output("stdout", channel.recv_ready, channel.recv, nonce),
+            _Output("stderr", channel.recv_stderr_ready, channel.recv_stderr, nonce),
+        )
+        channel.in_buffer.set_event(_Notify(self._wake))
+        channel.in_stderr_buffer.set_event(_Notify(self._wake))
+        channel.status_event = _Notify(self._wake)
+
+    # -- stdin ----------------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send bytes; blocks until the server's window has room."""
+        if not self._greeted:
+            self._greeted = True
+            self.write(f"{self._nonce}\n".encode())
+        view = memoryview(data)
+        while view:
+            view = view[self._send(view) :]
+
+    def _send(self, view: memoryview) -> int:
+        try:
+            sent: int = self._channel.send(cast("bytes", view))
+        except OSError as error:
+            raise BrokenPipeError("the channel is closed") from error
+        if sent == 0:
+            raise BrokenPipeError("the channel is closed")
+        return sent
+
+    def close_stdin(self) -> None:
+        """Let the command see end-of-file."""
+        if not self._channel.closed:
+            self._channel.shutdown_write()
+
+    def _feed(self, stdin: memoryview) -> None:
+        """Send what the server's window takes at once; a thread of its own sends the rest."""
+        self.write(b"")
+        rest = stdin
+        while rest and self._channel.send_ready():
+            rest = rest[self._send(rest) :]
+        if rest:
+            threading.Thread(target=self._feed_all, args=(rest,), name="hermes-env-ssh-stdin", daemon=True).start()
+        else:
+            self.close_stdin()
+
+    def _feed_all(self, rest: memoryview) -> None:
+        try:
+            self.write(rest)
+            self.close_stdin()
+        except OSError:
+            # The command closed its stdin, or the output side shows that the link is gone.
+            return
+
+    # -- output ---------------------------------------------------------------------------------------------------
+
+    def pump(self, stdin: memoryview | None, emit: Emit, tick: Callable[[], float | None]) -> None:
+        """Move all streams until the command has ended and all that it wrote has come."""
+        try:
+            if stdin is not None:
+                self._feed(stdin)
+        except BrokenPipeError:
+            # A closed stdin is the command's right.
+            pass
+        while True:
+            self._wake.clear()
+            # Looked at before the buffers: whatever comes before the end is then in them.
+            ended, over = self._ended(), self._channel.closed
+            self._drain_all(emit)
+            if self._is_done(ended=ended, over=over):
+                break
+            self._wake.wait(self._patience(tick()))
+        self._finish(emit)
+
+    def read(self) -> tuple[Stream, bytes] | None:
+        """Not used: the framework pumps this channel."""
+        raise NotImplementedError
+
+    def _ended(self) -> bool:
+        return bool(self._channel.eof_received) and self._known()
+
+    def _known(self) -> bool:
+        return self._marked() or self._channel.exit_status != -1
+
+    def _marked(self) -> bool:
+        return all(output.filter.status is not None for output in self._outputs)
+
+    def _drain_all(self, emit: Emit) -> None:
+        moved = [output.drain(emit) for output in self._outputs]
+        if any(moved):
+            self.session.link.guard.heard()
+            if self._drain_until is not None and not self._marked():
+                self._drain_until = time.monotonic() + _UNMARKED_DRAIN
+        if any(output.filter.started for output in self._outputs):
+            self.started.set()
+
+    def _is_done(self, *, ended: bool, over: bool) -> bool:
+        if self._aborted:
+            raise ConnectionError("the channel was given up")
+        if ended or over:
+            return True
+        if self._drain_until is None and self._known():
+            drain = _DRAIN if self._marked() else _UNMARKED_DRAIN
+            self._drain_until = time.monotonic() + drain
+        if self._drain_until is None or time.monotonic() < self._drain_until:
+            return False
+        self.held = ("stdout", "stderr")
+        return True
+
+    def _patience(self, wait: float | None) -> float | None:
+        if self._drain_until is None:
+            return wait
+        left = max(0.0, self._drain_until - time.monotonic())
+        return left if wait is None else min(wait, left)
+
+    def _finish(self, emit: Emit) -> None:
+        for output in self._outputs:
+            rest = output.filter.flush()
+            if rest:
+                emit(output.name, rest)
+        self.started.set()
+
+    # -- end ------------------------------------------------------------------------------------------------------
+
+    def exit_status(self) -> int:
+        """The status in the last marks; without them, what the server says."""
+        for output in self._outputs:
+            if output.filter.status is not None and self._marked():
+                return output.filter.status
+        if self._is_lost():
+            raise ConnectionError("the SSH connection was lost")
+        if not any(output.filter.started for output in self._outputs):
+            raise self._refused()
+        status = self._channel.exit_status
+        # The server reports a death by signal in a message that paramiko does not hand on. The shell that carries
+        # a command outlives every signal but KILL.
+        return status if status >= 0 else 128 + 9
+
+    def _is_lost(self) -> bool:
+        if self._channel.exit_status != -1:
+            return False
+        if not self._channel.eof_received:
+            return True
+        transport = self._channel.get_transport()
+        transport.join(_SETTLE)
+        return not transport.is_active()
+
+    def _refused(self) -> BackendUnavailable:
+        noise = b" / ".join(output.filter.noise.strip() for output in self._outputs)
+        said = noise.strip(b" /").decode("utf-8", "replace")[:300] or "nothing"
+        status = self._channel.exit_status
+        problem = f"the account's login shell did not run the command (status {status}; it said: {said})"
+        hint = "nothing ran; its login scripts must not read stdin, and it must be able to run /bin/sh"
+        return BackendUnavailable(f"{problem}: {hint}", reason="denied")
+
+    def abort(self) -> None:
+        """Let go of the channel."""
+        if self._aborted:
+            return
+        self._aborted = True
+        self._wake.set()
+        self.started.set()
+        self.session.release()

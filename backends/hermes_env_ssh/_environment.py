@@ -1,0 +1,110 @@
+"""Commands on a host, each in a session of a shared connection."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, StdinMode
+
+from ._channel import SshChannel
+from ._remote import command_line
+
+if TYPE_CHECKING:
+    from hermes_env import Channel, KillReport, Launch
+
+    from ._pool import Pool, Session
+
+_START = 5.0
+"""Seconds for a command's shell to start before its kill goes on without it."""
+
+
+class _Options:
+    """The options model, imported when options are parsed: pydantic is not needed to list backends."""
+
+    def __get__(self, instance: object, owner: type) -> type[Any]:
+        from ._options import SshOptions
+
+        return SshOptions
+
+
+class SshEnvironment(BaseEnvironment):
+    """Runs commands on any host with an SSH server and a POSIX userland.
+
+    Host keys are checked, nothing of a command but its random id is in any argv, and what login scripts print is not
+    output. Commands share one connection; the next one waits when the server allows no more sessions on it.
+    """
+
+    stdin_mode: ClassVar[StdinMode] = StdinMode.PIPE
+    capabilities = Capabilities(
+        separate_stderr=True,
+        exact_stdout=True,
+        streaming=True,
+        half_close=True,
+        kill_scope="command",
+        isolation="host",
+        live_stdin=True,
+    )
+    Options: ClassVar[Any] = _Options()
+    install: ClassVar[str] = "pip install 'hermes-env[ssh]'"
+
+    def __init__(self, options: Any = None, **settings: Any) -> None:
+        super().__init__(options, **settings)
+        self._pool: Pool | None = None
+        self._waiting: dict[str, Session] = {}
+        self._waiting_lock = threading.Lock()
+
+    @classmethod
+    def _unavailable(cls) -> str | None:
+        if importlib.util.find_spec("paramiko") is None:
+            return "the package paramiko is not installed"
+        return None
+
+    def _open(self) -> None:
+        problem = self._unavailable()
+        if problem is not None:
+            raise BackendUnavailable(f"{problem}: {self.install}", reason="not_installed")
+        from ._pool import Pool
+        from ._resolve import resolve
+
+        self._pool = Pool(resolve(self.options), self.options.connections)
+        self._pool.open()
+
+    def _close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+
+    def _alive(self) -> bool:
+        return self._pool is not None and self._pool.answers()
+
+    def _reserve(self, command_id: str, cancelled: Callable[[], bool]) -> None:
+        """Wait for a session before anything is dispatched."""
+        assert self._pool is not None
+        session = self._pool.acquire(cancelled)
+        if session is not None:
+            with self._waiting_lock:
+                self._waiting[command_id] = session
+
+    def _release(self, command_id: str) -> None:
+        with self._waiting_lock:
+            session = self._waiting.pop(command_id, None)
+        if session is not None:
+            session.release()
+
+    def _launch(self, launch: Launch) -> Channel:
+        from ._connect import request_exec
+
+        with self._waiting_lock:
+            session = self._waiting.pop(launch.id)
+        (nonce,) = launch.args
+        channel = SshChannel(session, nonce)
+        request_exec(session.channel, command_line(launch.script, nonce, launch.id, session.link.id))
+        return channel
+
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
+        """Have the connection's guard do it, which needs no session of its own."""
+        assert isinstance(channel, SshChannel)
+        channel.started.wait(_START)
+        return channel.session.link.guard.kill(command_id, grace)

@@ -1,0 +1,231 @@
+"""A connection to a host as commands see it: sessions with a queue in front, and a guard that ends commands."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hermes_env import BackendUnavailable, KillReport, parse_kill_report
+
+from . import _connect
+from ._remote import GUARD_COMMAND, guard_script, new_link_id
+
+if TYPE_CHECKING:
+    import paramiko
+
+    from ._target import Target
+
+logger = logging.getLogger("hermes_env")
+
+_LAG = 0.3
+"""Seconds in which a server may still count a session that was closed: a refusal in them teaches nothing."""
+_REFUSALS = 5
+"""Refusals with nothing open after which the server is believed to allow no session."""
+_FAREWELL = 2.0
+"""Seconds for the guard to leave at the end."""
+
+
+class Guard:
+    """A remote shell that kills for us, shows that the server lives, and ends all commands when we are gone."""
+
+    def __init__(self, channel: paramiko.Channel, link_id: str, target: Target, give_up: Callable[[], None]) -> None:
+        self._channel, self._target, self._give_up = channel, target, give_up
+        self._lock = threading.Lock()
+        self._answers: dict[str, tuple[threading.Event, list[bytes]]] = {}
+        self._heard = time.monotonic()
+        self._noise = b""
+        self.suspect = False
+        """A question was not answered in time: nothing may wait for this connection any more."""
+        _connect.request_exec(channel, GUARD_COMMAND)
+        channel.settimeout(target.alive_interval)
+        channel.sendall(guard_script(link_id))
+        self._thread = threading.Thread(target=self._run, name="hermes-env-ssh-guard", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Wait until the guard answers.
+
+        Raises:
+            BackendUnavailable: It does not: the account cannot run commands.
+        """
+        if self.ping():
+            return
+        said = self._noise.decode("utf-8", "replace").strip()[:300] or "nothing"
+        problem = f"{self._target.name} did not run a command (it said: {said})"
+        hint = "login scripts must not read stdin, and the account must be able to run /bin/sh"
+        raise BackendUnavailable(f"{problem}: {hint}", reason="denied")
+
+    def kill(self, command_id: str, grace: float) -> KillReport:
+        """End a command's whole tree."""
+        tenths = str(min(int(grace * 10), 36_000))
+        answer = self._ask("k", command_id, tenths, 5.0 + grace)
+        if answer is None:
+            self.suspect = True
+        return parse_kill_report(answer or b"")
+
+    def heard(self) -> None:
+        """Any data on the connection is a sign of life."""
+        self._heard = time.monotonic()
+
+    def close(self) -> None:
+        """Let it leave by itself, so that nothing is left on the server."""
+        self._send(b"q\n")
+        self._thread.join(_FAREWELL)
+
+    def _ask(self, question: str, word: str, rest: str, timeout: float) -> bytes | None:
+        answered, lines = threading.Event(), []  # type: ignore[var-annotated]
+        with self._lock:
+            self._answers[word] = (answered, lines)
+        # On a thread of its own: a stalled connection blocks whoever sends.
+        line = f"{question} {word} {rest}\n".encode()
+        threading.Thread(target=self._send, args=(line,), daemon=True).start()
+        answered.wait(timeout)
+        with self._lock:
+            self._answers.pop(word, None)
+        return lines[0] if lines else None
+
+    def _send(self, line: bytes) -> None:
+        try:
+            self._channel.sendall(line)
+        except OSError:
+            return
+
+    def _run(self) -> None:
+        rest = b""
+        while True:
+            try:
+                data = self._channel.recv(4096)
+            except TimeoutError:
+                self._beat()
+                continue
+            if not data:
+                break
+            self.heard()
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._answer(line)
+        self._noise = self._noise or rest
+        with self._lock:
+            for answered, _ in self._answers.values():
+                answered.set()
+        self._give_up()
+
+    def ping(self) -> bool:
+        """Whether the server answers now."""
+        return self._ask("p", new_link_id(), "", self._target.connect_timeout) is not None
+
+    def _answer(self, line: bytes) -> None:
+        word, _, text = line.partition(b" ")
+        with self._lock:
+            waiting = self._answers.get(word.decode("ascii", "replace"))
+        if waiting is None:
+            self._noise = (self._noise + line + b"\n")[:4096]
+            return
+        waiting[1].append(text)
+        waiting[0].set()
+
+    def _beat(self) -> None:
+        """Ask for a sign of life; give the connection up when none came for too long."""
+        silence = time.monotonic() - self._heard
+        limit = self._target.alive_interval * self._target.alive_count
+        if silence > limit:
+            logger.debug("no sign of life for %.0f s: the connection is given up", silence)
+            self.suspect = True
+            self._give_up()
+            return
+        threading.Thread(target=self._send, args=(b"p beat\n",), daemon=True).start()
+
+
+class Link:
+    """One connection for commands, and its guard: on the same connection where the server allows two sessions."""
+
+    def __init__(self, target: Target) -> None:
+        self.id = new_link_id()
+        self._target = target
+        self._lock = threading.Lock()
+        self._control = self._data = _connect.connect(target)
+        try:
+            self.guard = self._make_guard()
+            self.guard.check()
+        except BaseException:
+            self.drop()
+            raise
+        self.taken = 0
+        """Sessions that are open or being asked for."""
+        self.open = 0
+        self.limit: int | None = None
+        """Sessions that the server was seen to allow; None while it has not refused any."""
+        self._refusals = 0
+        self._released = 0.0
+
+    def _make_guard(self) -> Guard:
+        try:
+            channel = self._control.open_session(self._target.connect_timeout)
+        except (_connect.SessionRefused, ConnectionError) as error:
+            problem = f"{self._target.name} opens no session: {error.__cause__}"
+            raise BackendUnavailable(problem, reason="denied") from error
+        return Guard(channel, self.id, self._target, self.drop)
+
+    def is_alive(self) -> bool:
+        """Whether the connection was not lost, as far as is known here."""
+        return self._control.is_alive() and self._data.is_alive()
+
+    def has_room(self) -> bool:
+        """Whether one more session may be asked for."""
+        return self.limit is None or self.taken < self.limit
+
+    def session(self) -> paramiko.Channel:
+        """Open a session; the caller has counted it in `taken`.
+
+        Raises:
+            SessionRefused, ConnectionError: As `Connection.open_session`.
+        """
+        return self._data.open_session(self._target.connect_timeout)
+
+    def opened(self) -> None:
+        """Count a session that was opened."""
+        self._refusals = 0
+        self.open += 1
+        if self.limit is not None:
+            self.limit = max(self.limit, self.open)
+
+    def refused(self) -> bool:
+        """Learn from a refusal; whether it helps to make the guard's connection a separate one."""
+        self.taken -= 1
+        self._refusals += 1
+        if self.open and (self._refusals > 2 or time.monotonic() > self._released + _LAG):
+            self.limit = self.open
+        return not self.open and self._refusals >= _REFUSALS
+
+    def split(self) -> None:
+        """Leave the first connection to the guard: a server with ``MaxSessions 1`` has no room for commands there.
+
+        Raises:
+            BackendUnavailable: ``capacity`` when that was done already.
+        """
+        with self._lock:
+            if self._data is not self._control:
+                problem = f"{self._target.name} opens no session for a command"
+                raise BackendUnavailable(problem, reason="capacity")
+            self._data = _connect.connect(self._target)
+            self._refusals = 0
+
+    def closed(self) -> None:
+        """Count a session that was closed."""
+        self.taken -= 1
+        self.open -= 1
+        self._released = time.monotonic()
+
+    def drop(self) -> None:
+        """End the connections at once."""
+        self._control.close()
+        self._data.close()
+
+    def close(self) -> None:
+        """End them in peace: the guard leaves first."""
+        if self.is_alive() and not self.guard.suspect:
+            self.guard.close()
+        self.drop()

@@ -1,0 +1,130 @@
+"""POSIX sh text for the far side: what starts one command, and the guard that ends commands. Pure.
+
+Every word here goes through the account's login shell, whatever that is: inside single quotes fish changes a doubled
+backslash, and csh a newline or an exclamation mark, so none of these occurs.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from hermes_env import KILL_SCRIPT
+
+LINK_VARIABLE = "HERMES_ENV_LINK"
+"""Environment variable that marks every process of a connection, for the guard."""
+
+_MARKED = (
+    "HERMES_ENV_COMMAND=$1;HERMES_ENV_LINK=$2;export HERMES_ENV_COMMAND HERMES_ENV_LINK;shift 2;"
+    'exec /bin/sh -c "$1" sh "$2" "$3"'
+)
+"""Starts the next shell with the marks in its environment from birth, so that no kill can come too early."""
+
+_FRAMED = (
+    # Login scripts that read stdin would take a part of the command's text: then nothing runs.
+    'IFS= read -r l;[ "$l" = "$1" ]||exit 125;'
+    # A signal for the whole group is for the command; a trap, unlike an ignored signal, is not inherited.
+    "trap : 1 2 3 13 15;"
+    'printf "\\032%s+\\n" "$1";printf "\\032%s+\\n" "$1">&2;'
+    # The shell's own words about a killed command are not the command's output.
+    'exec 9>&2 2>/dev/null;(exec 2>&9 9>&-;eval "$2");r=$?;'
+    # ksh93 and yash number signals from 256 and 384.
+    "[ $r -gt 383 ]&&r=$((r-256));[ $r -gt 255 ]&&r=$((r-128));"
+    'printf "\\032%s-%s\\n" "$1" $r;printf "\\032%s-%s\\n" "$1" $r>&9;exit $r'
+)
+"""Runs the launcher ``$2`` between marks with the nonce ``$1`` on both streams; the last ones carry its exit status.
+
+What login scripts print comes before the first mark, and what background children print after the last one.
+"""
+
+
+def command_line(script: str, nonce: str, command_id: str, link_id: str) -> bytes:
+    """The one line for the login shell: constant but for random words, and so without anything to hide."""
+    words = [_MARKED, "sh", command_id, link_id, _FRAMED, nonce, script]
+    if "'" in script or "\\\\" in script or "!" in script or "\n" in script:
+        raise ValueError("not every login shell hands this script on unchanged")
+    quoted = " ".join(word if re.fullmatch(r"\w+", word) else f"'{word}'" for word in words)
+    return f"exec /bin/sh -c {quoted}".encode("ascii")
+
+
+GUARD_COMMAND = b"exec /bin/sh -c 'IFS= read -r x;eval \"$x\"' sh"
+
+
+def guard_script(link_id: str) -> bytes:
+    """One line that makes the remote shell the guard of a connection.
+
+    It answers ``p WORD`` with ``WORD pong``, ends a command's tree for ``k ID TENTHS`` and reports ``ID`` with the
+    report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends every
+    command of the connection: at once and again, since a command may just be starting.
+    """
+    kill = KILL_SCRIPT.replace("\\", "\\\\").replace("'", "\\047").replace("\n", "\\n")
+    return (
+        f"k=$(printf %b '{kill}');"
+        "while IFS=' ' read -r q i g;do case $q in "
+        'p) printf "%s pong\\n" "$i";;'
+        'k) (set -- "$i" "$g";eval "$k")</dev/null 2>/dev/null|'
+        'while IFS= read -r l;do printf "%s %s\\n" "$i" "$l";done& ;;'
+        "q) exit 0;;esac;done;"
+        f"set -- {link_id} 0 {LINK_VARIABLE};"
+        'for w in 0 1 3;do sleep $w;(eval "$k");done >/dev/null 2>&1\n'
+    ).encode("ascii")
+
+
+class StreamFilter:
+    """Takes the marks and the noise before them out of one stream."""
+
+    def __init__(self, nonce: str) -> None:
+        self._start = f"\x1a{nonce}+\n".encode()
+        self._end = f"\x1a{nonce}-".encode()
+        self._held = b""
+        self.started = False
+        self.status: int | None = None
+        """Exit status that the last mark carried; all that the command itself wrote has come before."""
+
+    @property
+    def noise(self) -> bytes:
+        """What came instead of the first mark."""
+        return b"" if self.started else self._held
+
+    def feed(self, data: bytes) -> bytes:
+        """The command's own bytes in this piece of the stream, after those held back from the last one."""
+        data = self._held + data if self._held else data
+        self._held = b""
+        if not self.started:
+            noise, mark, data = data.partition(self._start)
+            if not mark:
+                self._held = noise[-_NOISE:]
+                return b""
+            self.started = True
+        return data if self.status is not None else self._until_end(data)
+
+    def _until_end(self, data: bytes) -> bytes:
+        at = data.find(self._end)
+        if at >= 0:
+            status, newline, rest = data[at + len(self._end) :].partition(b"\n")
+            if not newline and len(status) <= 3:
+                self._held = data[at:]
+                return data[:at]
+            if status.isdigit() and len(status) <= 3:
+                self.status = int(status)
+                return data[:at] + rest
+            return data[: at + 1] + self._until_end(data[at + 1 :])
+        at = data.rfind(b"\x1a", max(0, len(data) - len(self._end)))
+        if at >= 0 and self._end.startswith(data[at:]):
+            self._held = data[at:]
+            return data[:at]
+        return data
+
+    def flush(self) -> bytes:
+        """What was held back, at the end of the stream."""
+        held, self._held = (self._held, b"") if self.started else (b"", self._held)
+        return held
+
+
+_NOISE = 1 << 16
+"""Bytes of noise kept: more than any mark, and enough for a message."""
+
+
+def new_link_id() -> str:
+    """A random mark for one connection."""
+    return secrets.token_hex(16)

@@ -1,0 +1,97 @@
+"""``python -m hermes_env_conformance NAME``: run the laws against one backend."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ._corpus import PROFILES
+from ._lab import WORKSPACE
+from ._report import schema
+from ._run import USAGE, run
+from ._suite import CHAPTERS, LAWS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and run."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.schema:
+        print(json.dumps(schema(), indent=2))  # noqa: T201 - a command prints
+        return 0
+    if given.laws:
+        for law in LAWS.values():
+            print(f"{law.chapter:<10} {law.name}\n           {law.statement}")  # noqa: T201 - a command prints
+        return 0
+    if given.name is None:
+        parser.print_usage(sys.stderr)
+        return USAGE
+    try:
+        options = dict(parse_option(text) for text in given.option)
+        gaps = dict(_pair(text) for text in given.gap)
+    except ValueError as error:
+        print(f"usage: {error}", file=sys.stderr)  # noqa: T201 - a command prints
+        return USAGE
+    return run(
+        given.name,
+        options=options,
+        profile=given.profile,
+        chapters=given.chapter,
+        laws=given.law,
+        known_gaps=gaps,
+        report=given.report,
+        patience=given.patience,
+        workspace=given.workspace,
+        against=given.against,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hermes_env_conformance",
+        description="Prove that a backend keeps the contract.",
+        epilog="Exit code: 0 held, 1 a law failed, 2 usage, 3 unavailable.",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="backend: entry point name or module:Class")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="K=V", help="option of the backend; V may be JSON"
+    )
+    parser.add_argument("--profile", choices=PROFILES, default="default")
+    parser.add_argument("--chapter", action="append", default=[], help=f"only this one of: {', '.join(CHAPTERS)}")
+    parser.add_argument("--law", action="append", default=[], metavar="NAME", help="only this law")
+    parser.add_argument("--gap", action="append", default=[], metavar="LAW=REASON", help="a known gap")
+    parser.add_argument("--report", metavar="DIR", help="write the JSON report and its schema there")
+    parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS")
+    parser.add_argument("--workspace", default=WORKSPACE, metavar="PATH", help="directory inside, for the laws' files")
+    parser.add_argument("--against", metavar="TEXT", help="what this proves the backend against")
+    parser.add_argument("--laws", action="store_true", help="list all laws and stop")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of the report and stop")
+    return parser
+
+
+def parse_option(text: str) -> tuple[str, Any]:
+    """``K=V`` with V as JSON where it is JSON, else as text.
+
+    Raises:
+        ValueError: There is no ``=``.
+    """
+    name, value = _pair(text)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        problem = f"{text!r} is not of the form NAME=VALUE"
+        raise ValueError(problem)
+    return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

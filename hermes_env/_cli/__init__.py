@@ -1,0 +1,1 @@
+"""The command line, installed as `hermes-env`; needs the extra ``cli``."""

@@ -1,0 +1,212 @@
+"""The commands of `hermes-env` and their arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from hermes_env._codec import decode_lossless
+from hermes_env._errors import BackendUnavailable, InvalidArgument
+from hermes_env._registry import list_backends
+
+from . import _failure
+
+app = typer.Typer(
+    name="hermes-env",
+    help="Run commands and move file bytes in any execution environment, and prove that every byte arrived.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 backend unavailable, 130 interrupted.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A backend (see `hermes-env backends`) or module:Class.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="K=V", help="Option of the backend; never a secret. Repeatable."),
+]
+OptionsFile = Annotated[
+    str | None, typer.Option("--options-file", metavar="FILE", help="Options as TOML, or as JSON in a .json file.")
+]
+Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Working directory inside.")]
+Path = Annotated[str, typer.Argument(metavar="PATH", help="Path inside the environment.")]
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line; returns its exit code, and prints one line for whatever goes wrong."""
+    signals = _failure.Signals()
+    in_exec = argv[:1] == ["exec"]
+    try:
+        code = int(app(args=argv, prog_name="hermes-env", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        if not argv:
+            sys.stdout.write(error.format_message() + "\n")
+            return _failure.USAGE
+        _failure.say(f"error: {error.format_message()} (see: hermes-env {argv[0] if argv else ''} --help)")
+        return _failure.EXEC_FAILED if in_exec else _failure.USAGE
+    except _failure.OutputClosed:
+        return _failure.OUTPUT_CLOSED
+    except (KeyboardInterrupt, typer.Abort):
+        return signals.exit_code
+    except BrokenPipeError:
+        _discard_stdout()
+        return _failure.OUTPUT_CLOSED
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "rich":
+            raise
+        return _failure.fail(error, in_exec=in_exec)
+    except Exception as error:  # noqa: BLE001 - people get one line and a way to see the rest
+        return _failure.fail(error, in_exec=in_exec)
+    # An interrupt comes back as exit code 130, whichever signal it was.
+    return code if signals.number is None else signals.exit_code
+
+
+def _discard_stdout() -> None:
+    """Python flushes stdout at exit, and would complain there."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _text(argument: str) -> str:
+    """A command-line argument as the core's lossless text, whatever the locale made of it."""
+    return decode_lossless(os.fsencode(argument))
+
+
+@app.command()
+def backends(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every capability.")] = False,
+) -> int:
+    """List the installed backends: how stdin travels, what isolates, what is missing."""
+    from . import _listing
+
+    found = list_backends()
+    (_listing.show_json if as_json else _listing.show_table)(found)
+    return 0
+
+
+@app.command()
+def doctor(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
+    """Open an environment and tell what is in it: shell, hashers, tools, capabilities, where options came from."""
+    from ._doctor import examine
+    from ._settings import settle
+
+    settings = settle(name, option or (), options_file)
+    with settings.open() as env:
+        return examine(env, name, settings)
+
+
+@app.command(
+    epilog="Exit codes: the command's own; 128+N died by signal N; 124 timeout; 125 hermes-env itself failed; "
+    "130 interrupted."
+)
+def exec(  # noqa: A001 - the name of the command
+    name: Name,
+    argv: Annotated[list[str] | None, typer.Argument(metavar="-- ARGV...", help="Program and arguments.")] = None,
+    script: Annotated[
+        str | None, typer.Option("--script", metavar="TEXT", help="POSIX sh text; ARGV are then its $1, $2, …")
+    ] = None,
+    option: Options = None,
+    options_file: OptionsFile = None,
+    cwd: Cwd = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="NAME", help="Pass this variable on. Repeatable.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="User to run as.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Kill the whole tree after this time.")
+    ] = None,
+    no_stdin: Annotated[bool, typer.Option("--no-stdin", help="Give the command an empty stdin.")] = False,
+) -> int:
+    """Run a command. stdin, output and exit code pass through byte for byte; Ctrl-C ends its whole tree."""
+    from ._exec import execute, program_of
+    from ._settings import settle, variables
+
+    program = program_of([_text(part) for part in argv or ()], None if script is None else _text(script))
+    passed = {key: _text(value) for key, value in variables(env or ()).items()}
+    settings = settle(name, option or (), options_file)
+    with settings.open() as environment:
+        return execute(
+            environment,
+            program,
+            cwd=None if cwd is None else _text(cwd),
+            variables=passed,
+            user=user,
+            timeout=timeout,
+            with_stdin=not no_stdin,
+        )
+
+
+@app.command()
+def read(name: Name, path: Path, option: Options = None, options_file: OptionsFile = None) -> int:
+    """Copy a file to stdout. Exit code 0 says that every byte was verified; until then trust none of them."""
+    from ._settings import settle
+    from ._transfer import read_file
+
+    settings = settle(name, option or (), options_file)
+    with settings.open() as env:
+        return read_file(env, _text(path))
+
+
+@app.command()
+def write(
+    name: Name,
+    path: Path,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="OCTAL", help="Permissions, for example 0644.")] = None,
+    make_parents: Annotated[bool, typer.Option("--make-parents", help="Make missing directories.")] = False,
+    if_sha256: Annotated[
+        str | None, typer.Option("--if-sha256", metavar="HEX", help="Only if the file holds this now.")
+    ] = None,
+    option: Options = None,
+    options_file: OptionsFile = None,
+) -> int:
+    """Write stdin to a file, all or nothing, and tell on stderr how that was verified."""
+    from ._settings import settle
+    from ._transfer import octal, write_file
+
+    bits = octal(mode)
+    settings = settle(name, option or (), options_file)
+    with settings.open() as env:
+        return write_file(env, _text(path), mode=bits, make_parents=make_parents, if_sha256=if_sha256)
+
+
+@app.command()
+def conformance(
+    name: Name,
+    option: Options = None,
+    options_file: OptionsFile = None,
+    profile: Annotated[str, typer.Option("--profile", metavar="quick|default|full")] = "default",
+    chapter: Annotated[list[str] | None, typer.Option("--chapter", metavar="CHAPTER", help="Repeatable.")] = None,
+    law: Annotated[list[str] | None, typer.Option("--law", metavar="LAW", help="Only this one. Repeatable.")] = None,
+    gap: Annotated[
+        list[str] | None, typer.Option("--gap", metavar="LAW=REASON", help="A known gap; it must fail. Repeatable.")
+    ] = None,
+    report: Annotated[str | None, typer.Option("--report", metavar="DIR", help="Write reports there.")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="TEXT", help="What this is proven against.")
+    ] = None,
+) -> int:
+    """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
+    from ._settings import pairs, settle
+
+    if profile not in ("quick", "default", "full"):
+        raise InvalidArgument("--profile", "must be quick, default or full")
+    try:
+        from hermes_env_conformance import run as run_suite
+    except ModuleNotFoundError as error:
+        problem = f"the suite needs {error.name}, which is not installed: pip install 'hermes-env[conformance]'"
+        raise BackendUnavailable(problem, reason="not_installed") from error
+    return run_suite(
+        name,
+        options=settle(name, option or (), options_file).values,
+        profile=profile,
+        chapters=chapter or (),
+        laws=law or (),
+        known_gaps=pairs("--gap", gap or ()),
+        report=report,
+        against=against,
+    )

@@ -1,0 +1,87 @@
+"""The life of an environment: opened once, closed once, and the commands that run in between."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from ._errors import EnvironmentGone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._process import Process
+
+
+class Life:
+    """State shared by all threads that use one environment. The lock guards transitions, never I/O."""
+
+    def __init__(self) -> None:
+        self.opened = False
+        self.closed = False
+        self.joined = False
+        """Attached to what another client made: closing only lets go of it."""
+        self._lock = threading.Lock()
+        self._running: set[Process] = set()
+
+    @property
+    def usable(self) -> bool:
+        """Open, and not closed yet."""
+        return self.opened and not self.closed
+
+    def begin(self, *steps: Callable[[], None], undo: Callable[[], None]) -> bool:
+        """Take the steps that open an environment, once; False when it is open already.
+
+        Raises:
+            EnvironmentGone: It was closed.
+        """
+        with self._lock:
+            if self.closed:
+                raise EnvironmentGone("this environment was closed: open a new one")
+            if self.opened:
+                return False
+            self.opened = True
+        try:
+            for step in steps:
+                step()
+        except BaseException:
+            self.closed = True
+            undo()
+            raise
+        return True
+
+    def end(self, *steps: Callable[[], None], after: Callable[[], None]) -> bool:
+        """Kill what runs, then take the steps that close an environment, once; False when it was closed already.
+
+        Every step is taken, whatever an earlier one raised.
+        """
+        with self._lock:
+            first = self.usable
+            self.closed = True
+            running = list(self._running)
+        if not first:
+            return False
+        for process in running:
+            process.kill()
+        with ExitStack() as all_steps:
+            all_steps.callback(after)
+            for step in reversed(steps):
+                all_steps.callback(step)
+        return True
+
+    def admit(self, process: Process) -> None:
+        """Register a command that is about to run.
+
+        Raises:
+            EnvironmentGone: The environment is not open.
+        """
+        with self._lock:
+            if not self.usable:
+                raise EnvironmentGone("this environment is not open: use `with`, or call open()")
+            self._running.add(process)
+
+    def forget(self, process: Process) -> None:
+        """A command has ended."""
+        with self._lock:
+            self._running.discard(process)

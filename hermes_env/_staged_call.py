@@ -1,0 +1,67 @@
+"""A blocking call of an SDK on a thread of its own, which can be left behind when it does not return."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Call(Generic[T]):
+    """Runs `work` at once. Nobody can interrupt an SDK, so whoever gives up names what to do when it returns."""
+
+    def __init__(self, work: Callable[[], T], ended: Callable[[], None] | None = None) -> None:
+        self._work = work
+        self._ended = ended
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._late: Callable[[], None] | None = None
+        self._thread = threading.Thread(target=self._run, name="hermes-env-call", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._work()
+        except BaseException as error:  # noqa: BLE001 - `result` raises it in the caller's thread
+            self._error = error
+        with self._lock:
+            self._done.set()
+            late = self._late
+        if self._ended is not None:
+            self._ended()
+        if late is not None:
+            late()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the call; False when `timeout` seconds ran out."""
+        return self._done.wait(timeout)
+
+    def result(self) -> T:
+        """What the call returned, or what it raised. Only after `wait`."""
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]  # set when there was no error
+
+    def leave(self, late: Callable[[], None]) -> bool:
+        """Go on without it; `late` is called when it returns. False, and no call, when it has returned already."""
+        with self._lock:
+            if self._done.is_set():
+                return False
+            self._late = late
+            return True
+
+
+def bounded(work: Callable[[], T], seconds: float) -> T:
+    """Do `work`, but wait `seconds` at most.
+
+    Raises:
+        ConnectionError: It did not return in time, or failed by an error that is not ours.
+    """
+    call = Call(work)
+    if not call.wait(seconds):
+        raise ConnectionError(f"the backend did not answer within {seconds:g} s")
+    return call.result()

@@ -1,0 +1,243 @@
+"""One verified write on this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from hermes_env._errors import FileChanged, VerificationError
+from hermes_env._stdin import source_of
+
+from . import _native_paths as paths
+from ._digest import Tally
+from ._native_io import CHUNK, digest_of, naming, opened, require_regular, store, write_all
+from ._native_steps import Batch, Expectation, discard, keep_backup, renamed
+from ._oserror import os_error
+from ._temp_names import sweep
+from ._types import Write, WriteResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class WriteStep:
+    """Gives a file new bytes: staged beside it, verified, then renamed over it, or written in place."""
+
+    def __init__(self, change: Write, name: bytes, batch: Batch) -> None:
+        self.path = change.path
+        self._change, self._name, self._batch = change, name, batch
+        self._expected = Expectation(change.if_sha256)
+        self._old: os.stat_result | None = None
+        self._made: list[bytes] = []
+        self._temp: bytes | None = None
+        self._backup: bytes | None = None
+        self._tally = Tally()
+        self._staged: tuple[int, int, int] = (0, 0, 0)
+        self._in_place = False
+        self._state = "new"
+
+    # -- prepare --------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        with naming(self.path):
+            self._name = paths.resolve(self._name)
+            self._old = paths.lstat_or_none(self._name)
+            if self._old is not None:
+                self._check_old(self._old)
+            else:
+                self._check_directory()
+            self._expected.check(self._name, self.path)
+            if self._change.if_absent and self._old is not None:
+                raise os_error(errno.EEXIST, self.path)
+            sweep(os.path.dirname(self._name) or b".")
+        self._stage()
+
+    def _check_old(self, old: os.stat_result) -> None:
+        require_regular(old, self.path)
+        if old.st_nlink > 1 and self._change.hardlinks == "refuse":
+            raise os_error(errno.EMLINK, self.path, f"has {old.st_nlink} hard links")
+        self._in_place = old.st_nlink > 1 and self._change.hardlinks == "keep"
+        paths.require_writable(self._name, self.path)
+
+    def _check_directory(self) -> None:
+        directory = os.path.dirname(self._name) or b"."
+        if self._change.make_parents and not paths.lexists(directory):
+            self._made = paths.make_parents(directory)
+        if not stat.S_ISDIR(os.stat(directory).st_mode):
+            raise os_error(errno.ENOTDIR, self.path)
+
+    def _stage(self) -> None:
+        self._temp = temp = self._batch.beside(self._name, b".tmp")
+        source = source_of(self._change.data, "data")
+        chunks: Iterable[bytes | memoryview] = () if source is None else source.chunks
+        self._tally, size, digest = store(temp, chunks, self.path)
+        if (size, digest) != (self._tally.size, self._tally.sha256):
+            raise self._damaged(size, digest)
+        with naming(self.path), opened(temp, os.O_WRONLY) as fd:
+            self._dress(fd)
+            if self._batch.durable:
+                os.fsync(fd)
+            state = os.fstat(fd)
+        self._staged = (state.st_dev, state.st_ino, state.st_size)
+
+    def _dress(self, fd: int) -> None:
+        """Mode and owner; what cannot be kept makes the write go in place."""
+        mode, old = self._change.mode, self._old
+        if old is None:
+            os.fchmod(fd, 0o666 & ~paths.umask() if mode is None else mode)
+            return
+        if self._in_place:
+            return
+        if not paths.take_over(fd, self._name, old):
+            self._in_place = True
+            return
+        os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def apply(self) -> None:
+        with naming(self.path):
+            self._expected.recheck(self._name, self.path)
+            if self._in_place:
+                self._overwrite()
+                return
+            if self._old is not None and not self._batch.alone:
+                self._backup = keep_backup(self._name, self._batch)
+            if not self._swap():
+                self._overwrite()
+                return
+            self._state = "done"
+            self._check_target()
+            self._batch.sync(self._name)
+
+    def _swap(self) -> bool:
+        """Give the staged file the target's name; False when the target can only be written in place."""
+        assert self._temp is not None
+        if self._change.if_absent and self._link():
+            return True
+        try:
+            os.rename(self._temp, self._name)
+        except OSError as error:
+            in_the_way = error.errno in (errno.EBUSY, errno.EPERM)
+            if in_the_way and self._old is not None and os.path.isfile(self._name):
+                return False
+            raise
+        self._temp = None
+        return True
+
+    def _link(self) -> bool:
+        """Take the name only if nothing has it, in one step; False where hard links do not work."""
+        assert self._temp is not None
+        try:
+            os.link(self._temp, self._name)
+        except FileExistsError:
+            raise os_error(errno.EEXIST, self.path) from None
+        except OSError:
+            if paths.lexists(self._name):
+                raise os_error(errno.EEXIST, self.path) from None
+            return False
+        discard(self._temp)
+        self._temp = None
+        return True
+
+    def _check_target(self) -> None:
+        """What has the name must be the file that was verified; else its bytes are looked at."""
+        state = os.lstat(self._name)
+        if (state.st_dev, state.st_ino, state.st_size) != self._staged:
+            self._verify_target()
+
+    def _verify_target(self) -> None:
+        digest, size = digest_of(self._name)
+        if (size, digest) != (self._tally.size, self._tally.sha256):
+            raise self._damaged(size, digest)
+
+    def _overwrite(self) -> None:
+        """Write over the old bytes, which are kept aside until the new ones are checked."""
+        assert self._temp is not None
+        self._in_place = True
+        discard(self._backup)
+        self._backup = self._batch.beside(self._name, b".bak")
+        _copy_aside(self._name, self._backup, self.path)
+        self._state = "dirty"
+        _pour(self._temp, self._name, durable=self._batch.durable)
+        self._verify_target()
+        if self._change.mode is not None:
+            os.chmod(self._name, self._change.mode)
+
+    def _damaged(self, size: int, digest: str) -> VerificationError:
+        return VerificationError(
+            self.path,
+            "other bytes arrived than were sent",
+            expected_size=self._tally.size,
+            actual_size=size,
+            expected_digest=self._tally.sha256,
+            actual_digest=digest,
+        )
+
+    # -- end ------------------------------------------------------------------------------------------------------
+
+    def undo(self) -> bool:
+        discard(self._temp)
+        whole = self._restore()
+        paths.remove_dirs(self._made)
+        return whole
+
+    def _restore(self) -> bool:
+        if self._state == "dirty":
+            assert self._backup is not None
+            return _put_back(self._backup, self._name)
+        if self._state != "done":
+            discard(self._backup)
+            return True
+        if self._old is None:
+            discard(self._name)
+            return not paths.lexists(self._name)
+        return self._backup is None or renamed(self._backup, self._name)
+
+    def finish(self) -> None:
+        discard(self._temp)
+        discard(self._backup)
+
+    def result(self) -> WriteResult:
+        """What came of it."""
+        return WriteResult(
+            path=self.path,
+            size=self._tally.size,
+            sha256=self._tally.sha256,
+            verified=True,
+            verified_by="native",
+            created=self._old is None,
+            atomic=not self._in_place,
+        )
+
+
+def _copy_aside(name: bytes, backup: bytes, path: str) -> None:
+    """A private copy, checked against a second reading of the original."""
+    with opened(name, os.O_RDONLY) as fd:
+        chunks = iter(lambda: os.read(fd, CHUNK), b"")
+        _, size, digest = store(backup, chunks, path)
+    if digest_of(name) != (digest, size):
+        discard(backup)
+        raise FileChanged(path, "changed while it was backed up")
+
+
+def _pour(source: bytes, target: bytes, *, durable: bool) -> None:
+    """Replace the bytes of a file, and nothing else of it."""
+    with opened(source, os.O_RDONLY) as read, opened(target, os.O_WRONLY | os.O_TRUNC) as write:
+        while chunk := os.read(read, CHUNK):
+            write_all(write, chunk)
+        if durable:
+            os.fsync(write)
+
+
+def _put_back(backup: bytes, target: bytes) -> bool:
+    try:
+        _pour(backup, target, durable=False)
+        same = digest_of(backup) == digest_of(target)
+    except OSError:
+        return False
+    if same:
+        discard(backup)
+    return same

@@ -1,0 +1,174 @@
+"""File operations by POSIX sh scripts: they work wherever a command runs."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+from hermes_env._codec import encode_lossless
+from hermes_env._errors import FileChanged, OutcomeUnknown, TransportError
+
+from . import _stats
+from ._bridge import bridged
+from ._digest import Tally
+from ._frames import records
+from ._oserror import named_error
+from ._script_read import LIST_SCRIPT, READ_SCRIPT, STAT_SCRIPT, SUM_SCRIPT
+from ._transfer import Part, Transfer
+from ._wire import ending, local_name, new_nonce
+from ._write_request import WriteRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hermes_env._base import BaseEnvironment
+    from hermes_env._result import ExecResult
+
+    from ._types import Change, FileStat, WriteResult
+
+_TRIES = 3
+"""Times that a file is read again when it was replaced while it was read."""
+_ARGUMENTS = 60_000
+"""Bytes of paths in one script run: Linux takes 2 MiB of arguments in all, other carriers less."""
+
+
+class ScriptEngine:
+    """Carries out file operations over `BaseEnvironment.run_script`, one round trip each."""
+
+    def __init__(self, env: BaseEnvironment) -> None:
+        self._env = env
+        self._has_sha256 = False
+        """A SHA-256 tool was seen at work: no CRC has to be computed besides."""
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def commit(self, changes: Sequence[Change], *, durable: bool) -> tuple[WriteResult | None, ...]:
+        """Apply all changes or none, in one round trip."""
+        request = WriteRequest(changes, new_nonce(), with_cksum=not self._has_sha256, durable=durable)
+        result = self._env.run_script(request.script, request.args, stdin=request.stdin())
+        found = records(result.stdout, request.nonce)
+        if not found:
+            raise OutcomeUnknown(f"the write script ended without saying how ({ending(result)})", result)
+        results = request.results(found[-1])
+        self._learn(result.verified_by for result in results if result is not None)
+        return results
+
+    def _learn(self, tools: Iterator[str | None] | Sequence[str | None]) -> None:
+        if any(tool not in (None, "none", "cksum") for tool in tools):
+            self._has_sha256 = True
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, path: str, offset: int, limit: int | None) -> bytes:
+        """A file or a part of it; read again when it was replaced meanwhile."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._read_once(path, offset, limit)
+            except FileChanged:
+                continue
+        return self._read_once(path, offset, limit)
+
+    def _read_once(self, path: str, offset: int, limit: int | None) -> bytes:
+        sink = io.BytesIO()
+        self._read_into(Part(path, offset, limit), sink.write)
+        return sink.getvalue()
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """A file as it arrives."""
+        return bridged(lambda put: self._read_into(Part(path, 0, None), put))
+
+    def read_many(self, paths: Sequence[str], *, missing_ok: bool) -> dict[str, bytes]:
+        """Files in one round trip, or a few when the paths are very long."""
+        contents: dict[str, bytes] = {}
+        for group in _groups(paths):
+            contents.update(self._read_group(group, missing_ok=missing_ok))
+        return contents
+
+    def _read_group(self, paths: Sequence[str], *, missing_ok: bool) -> dict[str, bytes]:
+        sinks = [io.BytesIO() for _ in paths]
+        transfer = Transfer([Part(path, 0, None) for path in paths], [s.write for s in sinks])
+        self._transfer(transfer)
+        for index, error in transfer.errors.items():
+            if isinstance(error, FileChanged):
+                sinks[index] = io.BytesIO(self.read(paths[index], 0, None))
+            elif not (missing_ok and isinstance(error, FileNotFoundError | NotADirectoryError)):
+                raise error
+        gone = {index for index, error in transfer.errors.items() if not isinstance(error, FileChanged)}
+        return {path: sinks[index].getvalue() for index, path in enumerate(paths) if index not in gone}
+
+    def _read_into(self, part: Part, sink: Callable[[bytes], object]) -> None:
+        transfer = Transfer([part], [sink])
+        self._transfer(transfer)
+        for error in transfer.errors.values():
+            raise error
+
+    def _transfer(self, transfer: Transfer) -> None:
+        """Run the read script; every part ends up whole or with an error."""
+        result = self._env.run_script(READ_SCRIPT, transfer.args(), output_limit=4096, on_output=transfer.on_output)
+        transfer.finish(result)
+        self._learn(transfer.tools)
+
+    def sha256(self, path: str) -> str:
+        """The digest by a tool inside; where there is none, of the bytes as read."""
+        _, digest, by = self._ask(SUM_SCRIPT, path)
+        if by not in ("none", "cksum"):
+            self._has_sha256 = True
+            return digest
+        tally = Tally()
+        for chunk in self.chunks(path):
+            tally.update(chunk)
+        return tally.sha256
+
+    # -- names ----------------------------------------------------------------------------------------------------
+
+    def stat(self, path: str, *, follow: bool) -> FileStat:
+        """One file."""
+        _, line, target = self._ask(STAT_SCRIPT, path, "-L" if follow else "")
+        return _stats.parse(line, path, target)
+
+    def list_dir(self, path: str) -> list[FileStat]:
+        """One directory."""
+        listing = bytearray()
+        nonce = new_nonce()
+        result = self._env.run_script(
+            LIST_SCRIPT,
+            [nonce, local_name(path)],
+            output_limit=4096,
+            on_output=lambda stream, data: listing.extend(data) if stream == "stdout" else None,
+        )
+        *entries, last = records(bytes(listing), nonce) or [("",)]
+        if last[0] != "ok":
+            raise self._failure(last, path, result)
+        base = path.rstrip("/")
+        found = [_stats.parse(line, f"{base}/{name}", target) for _, line, name, target in entries]
+        return sorted(found, key=lambda entry: os.fsencode(entry.name))
+
+    # -- one question, one record ---------------------------------------------------------------------------------
+
+    def _ask(self, script: str, path: str, *args: str) -> tuple[str, ...]:
+        nonce = new_nonce()
+        result = self._env.run_script(script, [nonce, local_name(path), *args])
+        found = records(result.stdout, nonce)
+        if found and found[-1][0] == "ok":
+            return found[-1]
+        raise self._failure(found[-1] if found else ("",), path, result)
+
+    @staticmethod
+    def _failure(record: tuple[str, ...], path: str, result: ExecResult) -> Exception:
+        if record[0] == "fail":
+            return named_error(record[1], path, record[3])
+        return TransportError(f"{path}: the script ended without saying how ({ending(result)})")
+
+
+def _groups(paths: Sequence[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    size = 0
+    for path in paths:
+        size += len(encode_lossless(path)) + 8
+        if group and size > _ARGUMENTS:
+            yield group
+            group, size = [], len(encode_lossless(path)) + 8
+        group.append(path)
+    if group:
+        yield group

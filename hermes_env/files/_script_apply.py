@@ -1,0 +1,136 @@
+"""The part of the write script that makes prepared changes visible, and takes them back. Pure text."""
+
+from __future__ import annotations
+
+APPLY = r"""
+# Sets E to why the name $1 in directory $2 can be neither removed nor replaced.
+kept() {
+  denied "$2"; [ "$E" = EIO ] || return
+  if mounted "$1"; then E=EBUSY; else E=EPERM; fi
+}
+set_state() { state=$1; eval "state$i=\$1 K$i=\$K y$i=\$inplace"; }
+backup() { K=$D$mark$i.bak; eval "K$i=\$K"; ln "$P" "$K" 2>/dev/null || cp -pP "$P" "$K" 2>/dev/null || { denied "$D"; stop "$E" 'no backup can be made'; }; }
+copy_aside() {
+  K=$D$mark$i.bak; eval "K$i=\$K"
+  fill "$K" cat <"$P"
+  cmp -s "$P" "$K" || stop changed 'changed while it was backed up'
+}
+# Writes the verified bytes over the old ones, which are kept aside until the new ones are checked.
+in_place() {
+  inplace=1
+  [ "$K" ] && rm -f "$K"
+  copy_aside
+  set_state dirty
+  if msg=$( { cat "$T" 2>&1 >&3 3>&-; } 2>/dev/null 3>"$P" ) && flush "$P" && verify "$P" "$sha"; then
+    [ -z "$mode" ] || chmod "$mode" "$P" 2>/dev/null
+    rm -f "$T"
+    return
+  fi
+  broken "$D" "$msg"; [ -w "$P" ] || E=EACCES
+  [ "$E" != EIO ] || E=EPERM
+  stop "$E" "$msg"
+}
+do_W() {
+  same "$P" || stop changed 'changed meanwhile'
+  [ -d "$P" ] && stop EISDIR
+  if [ "$inplace" ]; then in_place; return; fi
+  [ "$count" -eq 1 ] || [ -z "$X" ] || backup
+  if [ "$cond" = absent ]; then
+    there "$P" && stop EEXIST
+    ln "$T" "$P" 2>/dev/null && rm -f "$T"
+  fi
+  if [ -e "$T" ]; then
+    mv -f "$T" "$P" 2>/dev/null; rc=$?
+    if [ -e "$T" ]; then
+      if [ "$rc" -ne 0 ]; then
+        [ "$X" ] && blocked && { in_place; return; }
+        kept "$P" "$D"; stop "$E"
+      fi
+      verify "$P" "$sha" || stop verify "$Z $SUM $BY"
+    fi
+  fi
+  set_state done
+  was=$V
+  ident "$P"
+  [ "$V" = "$was" ] || verify "$P" "$sha" || stop verify "$Z $SUM $BY"
+  flush "$D"
+}
+# After a rename that failed: whether the file can still be written where it is.
+blocked() {
+  [ -f "$P" ] && [ -w "$P" ] || return 1
+  denied "$D"; [ "$E" = EIO ] || return 1
+  mounted "$P" || [ -k "$D" ]
+}
+do_R() {
+  same "$P" || stop changed 'changed meanwhile'
+  if [ "$count" -eq 1 ]; then
+    if [ "$X" = 1 ]; then rm -f "$P"; else case $flags in *f*) rm -rf "$P";; *) rmdir "$P";; esac; fi 2>/dev/null
+  else
+    K=$D$mark$i.bak; eval "K$i=\$K"
+    mv -f "$P" "$K" 2>/dev/null
+  fi
+  there "$P" && { if [ "$X" = 2 ] && ! empty "$P" && [ "${flags#*f}" = "$flags" ]; then E=ENOTEMPTY; else kept "$P" "$D"; fi; stop "$E"; }
+  set_state done
+  flush "$D"
+}
+do_M() {
+  same "$S" || stop changed 'changed meanwhile'
+  if [ "$X" = 2 ]; then rmdir "$P" 2>/dev/null || { kept "$P" "$D"; stop "$E" dst; }
+  elif [ "$X" ] && [ "$count" -ne 1 ]; then backup
+  fi
+  set_state moving
+  mv -f "$S" "$P" 2>/dev/null
+  if there "$S" || ! there "$P"; then
+    denied "$D"; note=dst
+    [ "$E" != EIO ] || { kept "$S" "${S%/*}/"; note=; }
+    stop "$E" "$note"
+  fi
+  set_state done
+  flush "$D"; flush "${S%/*}/"
+}
+do_D() { set_state done; }
+# Puts back what was done, last change first; lost names what could not be.
+undo() {
+  [ "$phase" != over ] || return
+  [ -z "$T" ] || rm -f "$T"
+  last=$i
+  while [ "$i" -gt 0 ]; do
+    eval "state=\${state$i-}"
+    if [ "$state" ]; then load; undo_"$op"; fi
+    [ "$i" -ne "$last" ] || [ "$state" ] || dirs
+    i=$((i-1))
+  done
+  i=$last
+}
+dirs() {
+  while [ "$Q" ]; do
+    rmdir "${Q%%"$nl"*}" 2>/dev/null
+    case $Q in *"$nl"*) Q=${Q#*"$nl"};; *) Q=;; esac
+  done
+}
+fell() { lost="$lost $i"; }
+undo_W() {
+  case $state in
+    dirty) cat "$K" >"$P" 2>/dev/null; if cmp -s "$K" "$P"; then rm -f "$K"; else fell; fi;;
+    done)
+      if [ "$inplace" ]; then state=dirty; undo_W; return; fi
+      if [ "$count" -eq 1 ]; then return; fi
+      if [ -z "$X" ]; then rm -f "$P"; there "$P" && fell
+      else mv -f "$K" "$P" 2>/dev/null || fell
+      fi;;
+    *) [ -z "$K" ] || rm -f "$K";;
+  esac
+  dirs
+}
+undo_R() { [ "$state" != done ] || { [ "$K" ] && mv "$K" "$P" 2>/dev/null; } || fell; }
+undo_M() {
+  [ "$state" = ready ] && return
+  eval "S=\$src$i"
+  S=$T
+  there "$S" || mv "$P" "$S" 2>/dev/null || fell
+  if [ "$X" = 2 ]; then mkdir "$P" 2>/dev/null || fell
+  elif [ "$K" ]; then mv -f "$K" "$P" 2>/dev/null || fell
+  fi
+}
+undo_D() { dirs; }
+"""

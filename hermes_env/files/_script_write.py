@@ -1,0 +1,282 @@
+"""The script that applies changes to files: prepare all, commit all, check all, or put everything back. Pure text.
+
+Arguments: NONCE MANIFEST SYNC COUNT WRITES, then six per change: OP PATH DST COND MODE FLAGS.
+
+* OP is W (write), R (remove), M (move) or D (make a directory).
+* COND is empty, ``absent``, or the SHA-256 that the file must have.
+* MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, f remove with all
+  in it, o overwrite, d the path ended with a slash.
+* MANIFEST has "SIZE SHA256 CKSUM " for every write, or is ``-``: then it follows the content on stdin, with its length
+  and the nonce behind it, since the size of an iterator is not known before its end. Content that was cut off on the
+  way has no such end, so that a killed client leaves the old file.
+
+stdin holds the contents of all writes, one after the other.
+"""
+
+from __future__ import annotations
+
+from ._script_apply import APPLY
+from ._script_common import BLAME, DIGESTS, PATHS, PROLOGUE, RECORDS, STATUS, dense
+
+_SETUP = r"""
+manifest=$1 sync=$2 count=$3 writes=$4; shift 4
+um=$(umask); umask 077
+i=0 phase=prepare bundle= off=0 out=
+# Names of temporary files tell who made them, so that a later write can see that he is gone.
+place=- start=- boot=- host=-
+birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; B=${20}; }
+if B=; birth /proc/1/stat; [ "$B" ]; then
+  { read -r boot </proc/sys/kernel/random/boot_id; read -r host </proc/sys/kernel/hostname; } 2>/dev/null
+  case $host in *[!A-Za-z0-9._-]*) host=-;; esac
+  place=${boot%%-*}.$B.$host
+  birth /proc/$$/stat; start=$B
+fi
+mark=.hermes+$place+$$+$start+$N.
+sweep() {
+  [ "$start" != - ] || return
+  for f in "$1".hermes+*.tmp; do
+    [ -f "$f" ] || continue
+    r=${f##*/.hermes+}
+    case $r in "$place"+*) r=${r#*+};; *) continue;; esac
+    B=; birth "/proc/${r%%+*}/stat"
+    r=${r#*+}
+    [ "$B" = "${r%%+*}" ] || rm -f "$f"
+  done
+}
+# Keeps the values of change $i under numbered names, and gets them back.
+save() { eval "op$i=\$op P$i=\$P D$i=\$D T$i=\$T K$i= X$i=\$X V$i=\$V Z$i=\$size s$i=\$sha c$i=\$crc y$i=\$inplace f$i=\$flags q$i=\$cond S$i=\$seen g$i=\$gone Q$i=\$Q state$i=ready by$i=\$BY m$i=\$mode"; }
+load() { eval "op=\$op$i P=\$P$i D=\$D$i T=\$T$i K=\$K$i X=\$X$i V=\$V$i size=\$Z$i sha=\$s$i crc=\$c$i inplace=\$y$i flags=\$f$i cond=\$q$i seen=\$S$i gone=\$g$i Q=\$Q$i state=\$state$i BY=\$by$i mode=\$m$i"; }
+# Ends with the error $1 at change $i, and everything as it was. $2 is for people.
+stop() {
+  code=$1 note=$2 at=$i lost=
+  undo
+  rec fail "$code" "$at" "$note" "$lost"
+  clean
+  phase=over
+  exit 0
+}
+clean() {
+  [ -z "$bundle" ] || rm -f "$bundle"
+  [ -z "$T" ] || rm -f "$T"
+  j=$i; i=1
+  while [ "$i" -le "$j" ]; do eval "t=\${T$i-}"; [ -z "$t" ] || rm -f "$t"; i=$((i+1)); done
+}
+leave() { r=$?; [ "$phase" = over ] || { undo; clean; }; trap - 0; exit "$r"; }
+# EXIT alone leaves the temporary file in five shells; without the saved status mksh exits 0 after a signal.
+trap leave 0; trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'exit 143' 15
+"""
+
+_STAGE = r"""
+# Runs "$@" after $1 with stdout in the new file $1, born 0600 and never an existing one.
+fill() {
+  f=$1; shift
+  { msg=$(set -C; { "$@" 2>&1 >&3 3>&-; } 3>"$f"); rc=$?; } 2>/dev/null
+  [ "$rc" -eq 0 ] && return
+  if [ -f "$f" ]; then broken "$D" "$msg"; else denied "$D"; fi
+  stop "$E" "$msg"
+}
+slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size"; }
+# Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
+trailer() {
+  ident "$1"; size_of "$V"; total=$Z
+  t=$(tail -c 27 <"$1" 2>/dev/null | tr '\000' x)
+  case $t in 1?????????" $N") ;; *) stop cut "$total";; esac
+  t=$((${t%% *}-1000000000)); total=$((total-t-27))
+  manifest=$(tail -c $((t+27)) <"$1" | head -c "$t")
+  [ "$1" = "$bundle" ] && return
+  dd if=/dev/null of="$1" bs=1 seek="$total" 2>/dev/null
+  ident "$1"; size_of "$V"
+  [ "$Z" = "$total" ] && return
+  T2=$1; T=$1.tmp; fill "$T" head -c "$total" <"$T2"; mv -f "$T" "$T2"; T=$T2
+}
+take() {
+  size=${manifest%% *}; manifest=${manifest#* }
+  sha=${manifest%% *}; manifest=${manifest#* }
+  crc=${manifest%% *}; manifest=${manifest#* }
+}
+stage() {
+  sweep "$D"
+  T=$D$mark$i.tmp
+  if [ "$writes" -eq 1 ]; then
+    fill "$T" cat
+    [ "$manifest" != - ] || trailer "$T"
+    take
+  else
+    if [ -z "$bundle" ]; then
+      bundle=$D${mark}0.tmp; fill "$bundle" cat
+      [ "$manifest" != - ] || trailer "$bundle"
+    fi
+    take
+    fill "$T" slice
+    off=$((off+size))
+  fi
+  verify "$T" "$sha" || stop verify "$Z $SUM $BY"
+}
+# Whether the file $1 has the size and digest that the caller's bytes have.
+verify() {
+  ident "$1"; size_of "$V"
+  [ "$Z" = "$size" ] || { SUM=- BY=size; return 1; }
+  hash "$1" "$size"
+  case $BY in none) return 0;; cksum) [ "$crc" = - ] && { BY=none; return 0; }; [ "$SUM" = "$crc" ];; *) [ "$SUM" = "$sha" ];; esac
+}
+flush() {
+  [ "$sync" = 1 ] || return 0
+  if command -v fsync >/dev/null 2>&1; then fsync "$1"; else sync "$1"; fi 2>/dev/null
+  return 0
+}
+"""
+
+_PREPARE = r"""
+# The digest that the caller expects, of the file $1.
+expect() {
+  seen=
+  case $cond in
+    '') return;;
+    absent) there "$1" && stop EEXIST; return;;
+  esac
+  [ -f "$1" ] || { there "$1" && stop changed 'is no regular file'; stop changed 'does not exist'; }
+  seen=$(ls -lnid "$1" 2>/dev/null)
+  ident "$1"; size_of "$V"; hash "$1" "$Z"
+  case $BY in none|cksum) stop nohash;; esac
+  [ "$SUM" = "$cond" ] || stop changed "$SUM"
+}
+same() { [ -z "$seen" ] || [ "$(ls -lnid "$1" 2>/dev/null)" = "$seen" ]; }
+# Octal digits of a mode as ls prints it, without octal arithmetic.
+octal() {
+  r=${1#?} oct= hi=0
+  for w in u g o; do
+    d=0
+    case $r in r*) d=4;; esac; r=${r#?}
+    case $r in w*) d=$((d+2));; esac; r=${r#?}
+    case $r in [xst]*) d=$((d+1));; esac
+    case $w$r in u[sS]*) hi=$((hi+4));; g[sS]*) hi=$((hi+2));; o[tT]*) hi=$((hi+1));; esac
+    r=${r#?}
+    oct=$oct$d
+  done
+  oct=$hi$oct
+}
+# Makes the directory $1 and its parents; Q has those that were made, one after the other, for undo.
+parents() {
+  q=${1%/} Q=$q
+  while w=${q%/*} && [ "$w" != "$q" ] && [ "$w" ] && ! there "$w"; do q=$w; Q=$Q$nl$q; done
+  ( umask "$um"; mkdir -p "$1" 2>/dev/null ) || { w=${q%/*}; why "${w:-/}"; [ "$E" ] || { [ -d "${w:-/}" ] || E=ENOTDIR; }; [ "$E" ] || denied "${w:-/}"; stop "$E"; }
+}
+# Owner and mode of the old file go to the temporary one; what cannot be restored makes the write go in place.
+dress() {
+  if [ -z "$X" ]; then
+    if [ "$mode" ]; then chmod "$mode" "$T" 2>/dev/null || stop EPERM; else ( umask "$um"; chmod =rw "$T" ); fi
+    return
+  fi
+  case $acl in *+) cp --attributes-only --preserve=mode,ownership,xattr "$P" "$T" 2>/dev/null || { inplace=1; return; };; esac
+  [ "${V#* }" = "$own" ] || chown "$own" "$T" 2>/dev/null || chown ":${own#*:}" "$T" 2>/dev/null
+  ident "$T"
+  if [ "${V#* }" != "$own" ]; then inplace=1; return; fi
+  chmod "${mode:-$oct}" "$T" 2>/dev/null || stop EPERM
+}
+prep_W() {
+  resolve "$path" || stop "$E"
+  [ -d "$P" ] && stop EISDIR
+  if [ -e "$P" ]; then
+    [ -f "$P" ] || stop EINVAL 'is no regular file'
+    X=1
+    set -f; set -- $(ls -lnid "$P" 2>/dev/null); set +f
+    acl=$2 own=$4:$5; octal "$2"
+    case $3/$flags in 1/*) ;; */*k*) inplace=1;; */*r*) stop EMLINK "has $3 hard links";; esac
+    [ -w "$P" ] || { denied "$D"; [ "$E" = EROFS ] || E=EACCES; stop "$E"; }
+  elif [ ! -d "$D" ]; then
+    why "$D"
+    case $E$flags in ENOENT*p*) there "${D%/}" && stop ENOENT; parents "$D";; *) stop "${E:-ENOTDIR}";; esac
+  fi
+  expect "$P"
+  stage
+  by=$BY
+  [ "$inplace" ] || dress
+  flush "$T"
+  ident "$T"; BY=$by
+}
+prep_R() {
+  P=$path D=${path%/*}/
+  there "$P" || { why "$P"; stop "$E"; }
+  X=1
+  if [ -d "$P" ] && [ ! -L "$P" ]; then
+    X=2
+    case $flags in *f*) ;; *) empty "$P" || stop ENOTEMPTY;; esac
+  else
+    case $flags in *d*) stop ENOTDIR;; esac
+  fi
+  expect "$P"
+}
+empty() {
+  for f in "$1"/* "$1"/.[!.]* "$1"/..?*; do there "$f" && return 1; done
+  return 0
+}
+prep_M() {
+  S=$path P=$dst D=${dst%/*}/
+  there "$S" || { why "$S"; stop "$E"; }
+  case $flags in *d*) [ -d "$S" ] || stop ENOTDIR;; esac
+  [ -d "$D" ] || { why "$D"; stop "${E:-ENOTDIR}" dst; }
+  if there "$P"; then
+    X=1
+    case $flags in *o*) ;; *) stop EEXIST dst;; esac
+    if [ -d "$P" ] && [ ! -L "$P" ]; then
+      X=2
+      { [ -d "$S" ] && [ ! -L "$S" ]; } || stop EISDIR dst
+      empty "$P" || stop ENOTEMPTY dst
+    elif [ -d "$S" ] && [ ! -L "$S" ]; then stop ENOTDIR dst
+    fi
+  fi
+  expect "$S"
+  ident "$S"; gone=$V
+  [ -d "$S" ] && [ ! -L "$S" ] || return
+  a=$(cd -P "$S" 2>/dev/null && pwd -P) b=$(cd -P "$D" 2>/dev/null && pwd -P)
+  case $b/ in "$a"/*) stop EINVAL 'is inside itself';; esac
+}
+prep_D() {
+  P=$path D=${path%/*}/
+  if there "$P"; then
+    case $flags in *p*) [ -d "$P" ] && return;; esac
+    stop EEXIST
+  fi
+  case $flags in *p*) parents "$P/"; return;; esac
+  [ -d "$D" ] || { why "$D"; stop "${E:-ENOTDIR}"; }
+  ( umask "$um"; mkdir "$P" 2>/dev/null ) || { denied "$D"; stop "$E"; }
+  Q=$P
+}
+"""
+
+_MAIN = r"""
+S=
+while [ "$#" -gt 0 ]; do
+  i=$((i+1))
+  op=$1 path=$2 dst=$3 cond=$4 mode=$5 flags=$6
+  shift 6
+  P= D= T= K= X= V= size=0 sha= crc= inplace= seen= gone= Q= BY=none state= acl= own= oct=
+  case $op in W) prep_W;; R) prep_R;; M) prep_M; T=;; D) prep_D;; esac
+  save
+  [ "$op" != M ] || eval "src$i=\$S"
+done
+phase=commit i=0
+while [ "$i" -lt "$count" ]; do
+  i=$((i+1))
+  load
+  [ "$op" != M ] || eval "S=\$src$i"
+  do_"$op"
+  a=1; [ -z "$inplace" ] || a=0
+  n=0; [ "$X" ] || n=1
+  [ "$op" != D ] || { n=0; [ -z "$Q" ] || n=1; }
+  out="$out $BY $n $a"
+done
+phase=over
+[ -z "$bundle" ] || rm -f "$bundle"
+i=0
+while [ "$i" -lt "$count" ]; do
+  i=$((i+1)); eval "K=\$K$i"
+  [ -z "$K" ] || rm -rf "$K"
+done
+trap '' 1 2 13 15
+rec ok $out
+"""
+
+COMMIT_SCRIPT = dense(
+    PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
+)

@@ -1,0 +1,114 @@
+"""A backend whose SDK uploads files and runs command text, with the oddities of such services.
+
+Command text arrives on the standard input of a shell, output is one merged text in which every undecodable byte has
+become U+FFFD, the output of a command over its time limit is lost, uploads are made 0644 in directories made 0755,
+and requests may be sent twice. The commands really run, on this machine.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import ClassVar
+
+from hermes_env import BackendOptions, Capabilities, Launch, StagedEnvironment
+
+from .faults import Faults, SdkError
+
+
+def _replace_one(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\ufffd", error.start + 1
+
+
+codecs.register_error("one-for-each-byte", _replace_one)
+
+
+class UploadSdk:
+    """The SDK and the service behind it; files live under a directory of the test."""
+
+    def __init__(self, root: str, shell: str, path: str) -> None:
+        self.root = root
+        program, *options = shell.split()
+        self.shell = [shutil.which(program) or program, *options]
+        self.path = path
+        self.faults = Faults()
+
+    def upload(self, path: str, source: Iterator[bytes]) -> None:
+        """Write a file in place: mode 0644, parents 0755; a failing source leaves a part of it."""
+        self.faults.apply("upload", path, lambda: self._upload(path, source))
+
+    def _upload(self, path: str, source: Iterator[bytes]) -> None:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        with open(path, "wb") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.writelines(source)
+
+    def delete(self, path: str) -> None:
+        """Remove a file.
+
+        Raises:
+            FileNotFoundError: It is not there.
+        """
+        self.faults.apply("delete", path, lambda: os.unlink(path))
+
+    def execute(self, text: str, timeout: float) -> str:
+        """Run command text as the script of a shell; returns merged output."""
+        return self.faults.apply("execute", text, lambda: self._execute(text, timeout))
+
+    def _execute(self, text: str, timeout: float) -> str:
+        process = subprocess.Popen(
+            self.shell,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.root,
+            env={"PATH": self.path, "TMPDIR": f"{self.root}/tmp", "HOME": self.root},
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(text.encode("utf-8", "replace"), timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise SdkError("408 timeout; the output is lost") from None
+        return output.decode("utf-8", "one-for-each-byte")
+
+
+class UploadOptions(BackendOptions):
+    """Options of the test backend."""
+
+    root: str
+    shell: str = "bash"
+    path: str | None = None
+    """PATH of the service; None is that of the test."""
+    time_limit: float = 3600.0
+
+
+class UploadEnvironment(StagedEnvironment):
+    """Runs commands through `UploadSdk`."""
+
+    Options = UploadOptions
+    options: UploadOptions
+    max_reply_bytes: ClassVar[int] = 1 << 20
+    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, kill_scope="command")
+
+    def _open(self) -> None:
+        os.makedirs(f"{self.options.root}/tmp", exist_ok=True)
+        self.sdk = UploadSdk(self.options.root, self.options.shell, self.options.path or os.environ["PATH"])
+
+    def _run(self, script: str, launch: Launch) -> str:
+        return self.sdk.execute(script, self.options.time_limit)
+
+    def _stage(self, path: str, chunks: Iterator[bytes]) -> None:
+        self.sdk.upload(path, chunks)
+
+    def _unstage(self, path: str) -> None:
+        try:
+            self.sdk.delete(path)
+        except FileNotFoundError:
+            return

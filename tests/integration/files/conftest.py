@@ -1,0 +1,191 @@
+"""One set of behaviours over every way in which files are carried: natively, and by scripts in several shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_env import BaseEnvironment, CommandEnvironment, Files, Launch, open_environment
+
+NOBODY = 65534
+
+
+class ShellEnvironment(CommandEnvironment):
+    """Commands of this machine by a chosen shell, PATH and user, so that nothing native is used."""
+
+    carries_env = True
+    carries_cwd = True
+    carries_bytes = True
+
+    def __init__(
+        self,
+        shell: Sequence[str] = ("/bin/sh",),
+        *,
+        path: str = os.defpath,
+        prefix: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**{"timeout": 120, **settings})
+        self.runs = 0
+        self._shell, self._prefix = tuple(shell), tuple(prefix)
+        self._variables = {"PATH": path, **(extra or {})}
+
+    def _argv(self, launch: Launch) -> list[str]:
+        self.runs += 1
+        return [*self._prefix, *self._shell, *launch.argv()[1:]]
+
+    def _environ(self, launch: Launch) -> Mapping[str, str]:
+        return {**self._variables, **launch.env}
+
+
+@dataclass
+class Place:
+    """Files of an environment whose directory can be looked at from outside."""
+
+    files: Files
+    dir: Path
+    env: BaseEnvironment
+    user: str
+    native: bool
+    made: list[str] = field(default_factory=list)
+
+    def put(self, name: str, data: bytes = b"", mode: int = 0o644) -> Path:
+        """Make a file that belongs to the acting user, without the code under test."""
+        path = self.dir / name
+        path.write_bytes(data)
+        self.own(path)
+        # A change of owner clears special bits.
+        path.chmod(mode)
+        return path
+
+    def own(self, path: Path) -> None:
+        """Give a file to the acting user."""
+        if self.user == "nobody":
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+    def cat(self, name: str) -> bytes:
+        """What another program reads there."""
+        return subprocess.run(["cat", self.dir / name], capture_output=True, check=True).stdout
+
+    def left_over(self) -> list[str]:
+        """Temporary files anywhere below."""
+        return [str(path) for path in self.dir.rglob(".hermes*")]
+
+
+class _AsUser:
+    """Calls that run with another effective user."""
+
+    def __init__(self, files: Files, uid: int) -> None:
+        self._files, self._uid = files, uid
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._files, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with acting_as(self._uid):
+                result = method(*args, **kwargs)
+                return list(result) if name == "read_chunks" else result
+
+        return call
+
+
+@contextmanager
+def acting_as(uid: int) -> Iterator[None]:
+    """Have the rights of another user for the time of a block."""
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(uid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+_SHELLS = {
+    "sh": ["/bin/sh"],
+    "bash": ["bash"],
+    "mksh": ["mksh"],
+    "busybox": ["busybox", "sh"],
+}
+_IS_ROOT = os.geteuid() == 0
+_USERS = ("root", "nobody") if _IS_ROOT else ("self",)
+VARIANTS = [
+    *(f"native-{user}" for user in _USERS),
+    *(f"sh-{user}" for user in _USERS),
+    *(f"busybox-{user}" for user in _USERS),
+    f"bash-{_USERS[0]}",
+    f"mksh-{_USERS[0]}",
+]
+
+
+@pytest.fixture(scope="session")
+def applets(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A directory that holds the applets of busybox and nothing else."""
+    if shutil.which("busybox") is None:
+        pytest.skip("busybox is not installed")
+    directory = tmp_path_factory.mktemp("applets")
+    subprocess.run(["busybox", "--install", "-s", directory], check=True)
+    for parent in [directory, *directory.parents][:4]:
+        parent.chmod(0o755)
+    return str(directory)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory that every user can reach."""
+    for parent in [tmp_path, *tmp_path.parents][:3]:
+        parent.chmod(0o755)
+    directory = tmp_path / "place"
+    directory.mkdir()
+    return directory
+
+
+@contextmanager
+def make_place(variant: str, home: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A place of one variant, open for the time of a block."""
+    how, user = variant.split("-")
+    if user == "nobody":
+        os.chown(home, NOBODY, NOBODY)
+    env: BaseEnvironment
+    if how == "native":
+        env = open_environment("local", cwd=str(home))
+        with env:
+            files = env.files
+            acting = _AsUser(files, NOBODY) if user == "nobody" else files
+            yield Place(acting, home, env, user, native=True)  # type: ignore[arg-type]
+        return
+    shell = _SHELLS[how]
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"{shell[0]} is not installed")
+    path = request.getfixturevalue("applets") if how == "busybox" else os.defpath
+    prefix = ["/usr/bin/setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    shell = [shutil.which(shell[0]) or shell[0], *shell[1:]]
+    env = ShellEnvironment(shell, path=path, prefix=prefix if user == "nobody" else (), cwd=str(home))
+    with env:
+        yield Place(env.files, home, env, user, native=False)
+
+
+@pytest.fixture(params=VARIANTS)
+def place(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
+    """Files by every way there is."""
+    with make_place(request.param, home, request) as made:
+        yield made
+
+
+@pytest.fixture(params=[variant for variant in VARIANTS if not variant.startswith("native")])
+def scripted(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
+    """Files by scripts only."""
+    with make_place(request.param, home, request) as made:
+        yield made

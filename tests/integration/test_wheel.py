@@ -1,0 +1,58 @@
+"""What a user installs: the wheel's contents and metadata."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"hermes_env", "hermes_env_local", "hermes_env_docker", "hermes_env_conformance"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """The wheel, built by the real build tool from this tree."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    (built,) = folder.glob("*.whl")
+    return zipfile.Path(built)
+
+
+def test_the_wheel_holds_our_packages_only(wheel: zipfile.Path) -> None:
+    """Nothing but `hermes_env*` packages is installed: no tests, no scripts, no stray modules."""
+    tops = {entry.name for entry in wheel.iterdir()}
+    assert {name for name in tops if not name.endswith(".dist-info")} == PACKAGES
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_every_package_is_typed_and_complete(wheel: zipfile.Path, package: str) -> None:
+    """Each import package carries py.typed and every module of the source tree."""
+    assert (wheel / package / "py.typed").exists()
+    (source,) = [path for path in (ROOT / package, *ROOT.glob(f"*/{package}")) if (path / "py.typed").exists()]
+    for module in source.rglob("*.py"):
+        assert wheel.joinpath(package, *module.relative_to(source).parts).exists()
+
+
+def test_the_metadata_names_extras_and_entry_points(wheel: zipfile.Path) -> None:
+    """Extras, console script, licence and both backends are declared; the core needs pydantic alone."""
+    (info,) = [entry for entry in wheel.iterdir() if entry.name.endswith(".dist-info")]
+    points = configparser.ConfigParser()
+    points.read_string((info / "entry_points.txt").read_text())
+    assert dict(points["hermes_env.backends"]) == {
+        "local": "hermes_env_local:LocalEnvironment",
+        "docker": "hermes_env_docker:DockerEnvironment",
+    }
+    assert dict(points["console_scripts"]) == {"hermes-env": "hermes_env._cli.__main__:main"}
+    metadata = (info / "METADATA").read_text().splitlines()
+    extras = {line.split(": ")[1] for line in metadata if line.startswith("Provides-Extra: ")}
+    assert extras == {"cli", "conformance", "docker", "all", "dev"}
+    needed = [line for line in metadata if line.startswith("Requires-Dist: ") and "extra ==" not in line]
+    assert len(needed) == 1 and needed[0].startswith("Requires-Dist: pydantic")
+    assert "Requires-Python: >=3.11" in metadata and "License-Expression: Apache-2.0" in metadata
+    assert (info / "licenses" / "LICENSE").exists()
