@@ -110,6 +110,12 @@ async def interval(request: web.Request) -> web.Response:
     return web.json_response(state.json(box))
 
 
+async def activity(request: web.Request) -> web.Response:
+    """``POST sandbox/{id}/last-activity``."""
+    request.app[STATE].find(request.match_info["id"]).last_activity = time.time()
+    return web.Response(status=201)
+
+
 async def toolbox_url(request: web.Request) -> web.Response:
     """``GET sandbox/{id}/toolbox-proxy-url``."""
     state = request.app[STATE]
@@ -134,6 +140,7 @@ def routes() -> list[web.RouteDef]:
         web.delete("/api/sandbox/{id}", delete, name="delete"),
         web.put("/api/sandbox/{id}/labels", labels, name="labels"),
         web.get("/api/sandbox/{id}/toolbox-proxy-url", toolbox_url, name="toolbox_url", allow_head=False),
+        web.post("/api/sandbox/{id}/last-activity", activity, name="activity"),
         web.post("/api/sandbox/{id}/{what:start|stop|archive}", change, name="change"),
         web.post("/api/sandbox/{id}/{which:autostop|autoarchive|autodelete|ttl}/{minutes}", interval, name="interval"),
         web.get("/api/config", config, name="config", allow_head=False),
