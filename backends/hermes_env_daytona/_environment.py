@@ -37,7 +37,7 @@ class DaytonaEnvironment(StagedEnvironment):
     max_reply_bytes: ClassVar[int] = 8 << 20
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
-        super().__init__(DaytonaOptions() if options is None else options, **settings)
+        super().__init__(options or DaytonaOptions.model_validate({}), **settings)
         self._client: Any = None
         self._box: Any = None
         self._keeper: Keeper | None = None
@@ -78,7 +78,7 @@ class DaytonaEnvironment(StagedEnvironment):
 
     @classmethod
     def _reap(cls, options: Any) -> list[str]:
-        return _sandbox.reap(_sdk.connect(options or DaytonaOptions()))
+        return _sandbox.reap(_sdk.connect(options or DaytonaOptions.model_validate({})))
 
     def _alive(self) -> bool:
         try:

@@ -125,7 +125,7 @@ def check_started(box: Any) -> None:
 def expires_at(box: Any) -> datetime | None:
     """When Daytona deletes it whatever it does."""
     moment = getattr(box, "auto_destroy_at", None)
-    return datetime.fromisoformat(moment.replace("Z", "+00:00")) if moment else None
+    return datetime.fromisoformat(moment) if moment else None
 
 
 def delete(client: Any, ident: str) -> None:

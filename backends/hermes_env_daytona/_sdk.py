@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hermes_env import BackendUnavailable
 
 if TYPE_CHECKING:
+    from pydantic import SecretStr
+
     from ._options import DaytonaOptions
 
 T = TypeVar("T")
@@ -77,8 +79,8 @@ def _make(sdk: Any, settings: dict[str, Any]) -> Any:
 def _settings(options: DaytonaOptions) -> dict[str, str]:
     """Credentials and addresses: arguments first, then the environment."""
     given = {
-        "api_key": _first(options.api_key and options.api_key.get_secret_value(), "DAYTONA_API_KEY"),
-        "jwt_token": _first(options.jwt_token and options.jwt_token.get_secret_value(), "DAYTONA_JWT_TOKEN"),
+        "api_key": _first(options.api_key, "DAYTONA_API_KEY"),
+        "jwt_token": _first(options.jwt_token, "DAYTONA_JWT_TOKEN"),
         "organization_id": _first(options.organization, "DAYTONA_ORGANIZATION_ID"),
         "api_url": _first(options.api_url, "DAYTONA_API_URL"),
         "target": _first(options.target, "DAYTONA_TARGET"),
@@ -92,8 +94,9 @@ def _settings(options: DaytonaOptions) -> dict[str, str]:
     return found
 
 
-def _first(value: str | None, variable: str) -> str | None:
-    return value or os.environ.get(variable)
+def _first(value: SecretStr | str | None, variable: str) -> str | None:
+    given = value if isinstance(value, str | None) else value.get_secret_value()
+    return given or os.environ.get(variable)
 
 
 def within(seconds: float, what: str, work: Callable[[], T], late: Callable[[T], object] | None = None) -> T:
