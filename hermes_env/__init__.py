@@ -21,6 +21,7 @@ _EXPORTS = {
     "CommandEnvironment": "_command_env",
     "CommandFailed": "_errors",
     "CommandTimeout": "_errors",
+    "Emit": "_launch",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
@@ -31,6 +32,7 @@ _EXPORTS = {
     "KILL_SCRIPT": "_kill_script",
     "KillReport": "_kill_script",
     "Launch": "_launch",
+    "LazyOptions": "_hooks",
     "MakeDir": "files",
     "Move": "files",
     "OutcomeUnknown": "_errors",
@@ -43,6 +45,7 @@ _EXPORTS = {
     "StdinLike": "_launch",
     "StdinMode": "_capabilities",
     "StdinSource": "_launch",
+    "Stream": "_launch",
     "SupportsPump": "_launch",
     "TransportError": "_errors",
     "Unsupported": "_errors",
@@ -80,13 +83,16 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
+    from ._hooks import LazyOptions as LazyOptions
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
     from ._launch import Channel as Channel
+    from ._launch import Emit as Emit
     from ._launch import Launch as Launch
     from ._launch import StdinLike as StdinLike
     from ._launch import StdinSource as StdinSource
+    from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
     from ._owner import owner_is_gone as owner_is_gone

@@ -22,9 +22,9 @@ from ._request import check_command
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ._dispatcher import Dispatcher
     from ._kill_script import KillReport
     from ._launch import Channel, StdinLike, Stream
-    from ._process import Dispatcher
     from ._result import ExecResult
     from .files import Files
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._capabilities import Capabilities, StdinMode
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from ._launch import Channel, Launch
 
 
+class LazyOptions:
+    """Stands for a backend's options model and imports it, and with it pydantic, when it is first asked for."""
+
+    def __init__(self, path: str) -> None:
+        self._module, _, self._name = path.partition(":")
+
+    def __get__(self, instance: object, owner: type) -> type[Any]:
+        model: type[Any] = getattr(importlib.import_module(self._module), self._name)
+        return model
+
+
 class BackendHooks:
     """Declarations and hooks of a backend; the framework calls them, users never do."""
 
@@ -21,8 +33,8 @@ class BackendHooks:
     """Version of the contract between framework and backend."""
     stdin_mode: ClassVar[StdinMode] = StdinMode.PIPE
     capabilities: Capabilities = Capabilities()
-    Options: ClassVar[type[Any] | None] = None
-    """A `BackendOptions` model; None when the backend takes no options."""
+    Options: ClassVar[Any] = None
+    """A `BackendOptions` model or `LazyOptions`; None when the backend takes no options."""
     install: ClassVar[str] = ""
     """Command that installs what the backend needs."""
 

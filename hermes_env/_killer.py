@@ -11,7 +11,7 @@ from ._process import Process
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._process import Dispatcher
+    from ._dispatcher import Dispatcher
 
 _WITHIN = 5.0
 """Seconds for the script, on top of the grace, after which the kill is unconfirmed."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from . import _timer
 from ._errors import (
@@ -24,53 +24,12 @@ from ._result import NO_EXIT_CODE, ExecResult, State
 
 if TYPE_CHECKING:
     from ._command import Command
+    from ._dispatcher import Dispatcher
     from ._launch import Channel, Stream
 
 _CONFIRM = 5.0
 """Seconds for a kill to be confirmed; after that the result says `kill_unconfirmed`."""
 _ENDED: tuple[State, ...] = ("finished", "cancelled", "unknown")
-
-
-class Dispatcher(Protocol):
-    """How one command reaches an environment; each stdin mode has its own."""
-
-    def stage(self, cancelled: Callable[[], bool]) -> None:
-        """Carry what must be there before the command starts; stop early when it is cancelled meanwhile.
-
-        Raises:
-            StagingError: Nothing has run.
-        """
-
-    def dispatch(self) -> Channel:
-        """Start the command."""
-
-    def feed(self, channel: Channel, failed: Callable[[BaseException], None]) -> memoryview | None:
-        """Begin to send stdin.
-
-        Args:
-            channel: Where to.
-            failed: Called when the caller's own stdin raises; the command must not see its end as a normal one.
-
-        Returns:
-            Bytes for the pump to send, or None when a thread sends them or there are none.
-        """
-
-    def write(self, channel: Channel, data: bytes | None) -> None:
-        """Send live stdin; None is end-of-file."""
-
-    def settle(self, result: ExecResult, opening: bytes) -> ExecResult:
-        """Turn the channel's raw result into the command's, or raise what it means.
-
-        Args:
-            result: What the channel gave.
-            opening: The first 4 KiB of stderr, whatever the output limit.
-        """
-
-    def kill(self, channel: Channel, grace: float) -> KillReport | None:
-        """End the command's tree; None when it has ended already."""
-
-    def discard(self) -> None:
-        """Erase what was staged and join helper threads, however the command ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +210,8 @@ class Process:
             return
         try:
             self._command.on_output(stream, data)
-        except BaseException:
+        except BaseException as error:
+            self._failure = self._failure or error  # A ConnectionError of the caller's is no lost link.
             self._interrupt("on_output raised")
             raise
 
@@ -381,7 +341,7 @@ class Process:
 
     def _verdict(self, end: _End, result: ExecResult) -> tuple[BaseException | None, ExecResult]:
         what = self._command.describe()
-        failure: BaseException | None = None
+        failure: BaseException
         if self._cancel == "timeout":
             failure = CommandTimeout(f"killed after {self._command.timeout} s: {what}", result)
         elif self._cancel is not None:
@@ -390,11 +350,10 @@ class Process:
             failure = OutcomeUnknown(f"the link was lost, whether this ran to its end is not known: {what}", result)
         else:
             try:
-                result = self._dispatcher.settle(result, self._buffers["stderr"].opening)
+                return None, self._dispatcher.settle(result, self._buffers["stderr"].opening)
             except Exception as error:  # noqa: BLE001 - `wait` raises it
                 return error, result
-        if failure is not None:
-            failure.__cause__ = end.cause
+        failure.__cause__ = end.cause
         return failure, result
 
     def _live_channel(self, data: bytes | None) -> None:

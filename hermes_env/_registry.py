@@ -110,6 +110,7 @@ def _guarded(name: str, load: Any) -> object:
 
 def open_environment(
     name: str,
+    /,
     *,
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,

@@ -14,8 +14,9 @@ GUARD_STATUS = 125
 """Exit status of our own refusals; only believed together with the guard's nonce on stderr."""
 
 LAUNCHER = (
-    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;while IFS= read -r _h_l||exit 125;do case $_h_l in "$1")break;;esac;'
-    '_h_s=$_h_s$_h_l$_h_n;done;shift;eval "unset _h_n _h_l _h_s;$_h_s"'
+    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;_h_t=;_h_c=0;while IFS= read -r _h_l||exit 125;do case $_h_l in "$1")'
+    "break;;esac;_h_t=$_h_t$_h_l$_h_n;_h_c=$((_h_c+1));case $_h_c in *00)_h_s=$_h_s$_h_t;_h_t=;;esac;done;shift;"
+    'eval "unset _h_n _h_l _h_s _h_t _h_c$_h_n$_h_s$_h_t"'
 )
 """Reads a script from stdin up to a line that equals ``$1``, leaves the rest of stdin alone, and runs the script.
 

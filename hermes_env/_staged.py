@@ -13,9 +13,9 @@ from ._staged_dispatch import StagedDispatcher
 
 if TYPE_CHECKING:
     from ._command import Command
+    from ._dispatcher import Dispatcher
     from ._kill_script import KillReport
     from ._launch import Launch
-    from ._process import Dispatcher
 
 
 class StagedEnvironment(BaseEnvironment):

@@ -17,7 +17,7 @@ step "tests";   "$bin/pytest" --no-header -q
 step "wheel";   rm -rf "$work/dist" "$work/clean"; "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" . >/dev/null
 step "clean installation of the wheel"
 "$bin/python" -m venv "$work/clean"
-"$work/clean/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+"$work/clean/bin/python" -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
   "$(echo "$work"/dist/hermes_env-*.whl)[conformance]"
 step "conformance of that installation, from an empty folder"
 empty=$(mktemp -d)

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 venv=.venv-drift
 mkdir -p .work
 VENV=$venv sh scripts/venv.sh dev
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[dev]'
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --upgrade --upgrade-strategy eager --editable '.[dev]'
 "$venv/bin/python" -m pip freeze --exclude-editable >.work/newest.txt
 grep -v '^#' constraints.txt | diff - .work/newest.txt >.work/drift.txt && same=yes || same=no
 sed -n 's/^< /pinned: /p; s/^> /newest: /p' .work/drift.txt

@@ -2,6 +2,8 @@
 # Installs the Debian packages of real programs that the tests run against; as root. Does nothing when they are there.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
+# Packages of servers start none of them: the tests start their own.
+export RUNLEVEL=1
 
 missing=""
 need() { # PACKAGE PROGRAM...
@@ -17,9 +19,13 @@ need iptables iptables
 need docker.io dockerd containerd
 need procps ps
 need util-linux setsid
+need openssh-server /usr/sbin/sshd
+need openssh-client ssh ssh-keygen
+need fish fish
 need mksh mksh
 need yash yash
 need zsh zsh
+need tcsh tcsh
 # Debian's other busybox is linked to libraries that an image made of it alone does not have.
 dpkg -s busybox-static >/dev/null 2>&1 || missing="$missing busybox-static"
 if [ -n "$missing" ]; then

@@ -42,5 +42,5 @@ if ! python=$(find_python); then
 fi
 echo "install: hermes-env[$extra] into $venv ($("$python" --version))"
 "$venv/bin/python" -c '' 2>/dev/null || "$python" -m venv --clear "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$extra]"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable ".[$extra]"
 touch "$venv/.installed-$extra"

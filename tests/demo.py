@@ -15,9 +15,8 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from tests.engine import IMAGE, Engine, EngineUnavailable, engine
-
 from hermes_env import BaseEnvironment, HermesEnvError, open_environment
+from tests.engine import IMAGE, Engine, EngineUnavailable, engine
 
 PAYLOAD = (bytes(range(256)) * 640)[: 160 << 10]
 """160 KiB with 640 NULs: more than one argument can carry on Linux, and no text at all."""
@@ -62,7 +61,7 @@ def on_this_machine() -> bool:
                 return sha256sum(file.read())
 
         held = move_bytes(env, folder, confirm)
-    return suite("local") and held
+    return suite("local", "this machine") and held
 
 
 def in_a_container(running: Engine) -> bool:
@@ -83,16 +82,19 @@ def in_a_container(running: Engine) -> bool:
     labels = dict([label.split("=")])
     with open_environment("docker", image=IMAGE, host=running.host, labels=labels) as env:
         held = move_bytes(env, "/tmp/demo", confirm)
-    return suite("docker", f"image={IMAGE}", f"host={running.host}") and held
+    version = running.cli("version", "--format", "{{.Server.Version}}").stdout.decode().strip()
+    return suite("docker", f"Docker Engine {version}, busybox", f"image={IMAGE}", f"host={running.host}") and held
 
 
-def suite(backend: str, *options: str) -> bool:
+def suite(backend: str, against: str, *options: str) -> bool:
     """Run the conformance suite as a person would, from an empty folder."""
     say(f"   the conformance suite on {backend}, profile quick:")
     given = [part for option in options for part in ("--option", option)]
-    command = [sys.executable, "-m", "hermes_env", "conformance", backend, "--profile", "quick", *given]
+    command = [sys.executable, "-m", "hermes_env", "conformance", backend, "--profile", "quick", "--against", against]
     with tempfile.TemporaryDirectory() as empty:
-        return subprocess.run(command, cwd=empty, check=False, stdin=subprocess.DEVNULL).returncode == 0
+        if backend == "local":
+            given += ["--workspace", empty]
+        return subprocess.run([*command, *given], cwd=empty, check=False, stdin=subprocess.DEVNULL).returncode == 0
 
 
 def main() -> int:

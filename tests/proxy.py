@@ -64,7 +64,12 @@ class Proxy:
             function(value)
             return
         done = threading.Event()
-        self._loop.call_soon_threadsafe(lambda: (function(value), done.set()))
+
+        def work() -> None:
+            function(value)
+            done.set()
+
+        self._loop.call_soon_threadsafe(work)
         assert done.wait(10)
 
     def _set_flowing(self, flowing: bool) -> None:

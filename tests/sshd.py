@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,6 +61,7 @@ class Sshd:
         rc: Text of the shell's start-up file.
         setup: sh text that runs before the shell.
         lines: More lines for sshd_config.
+        before: Lines ahead of the usual ones: sshd takes the first value of each.
         host_key: Name of the host key file.
     """
 
@@ -67,6 +70,7 @@ class Sshd:
     rc: str = ""
     setup: str = ""
     lines: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     host_key: str = "host_key"
     user: str = field(default_factory=getpass.getuser)
     port: int = field(default_factory=free_port)
@@ -117,8 +121,10 @@ class Sshd:
         """End the server and all its connections."""
         if self.process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        # The processes of its connections lead sessions of their own.
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.process = None
 
@@ -127,8 +133,10 @@ class Sshd:
         host = make_key(self.folder / self.host_key)
         shutil.copy(f"{self.key}.pub", self.folder / "authorized_keys")
         public = Path(f"{host}.pub").read_text().split()
-        self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {public[0]} {public[1]}\n")
+        # Any port: the tests put proxies in front.
+        self.known_hosts.write_text(f"[127.0.0.1]:* {public[0]} {public[1]}\n")
         config = [
+            *self.before,
             f"Port {self.port}",
             "ListenAddress 127.0.0.1",
             f"HostKey {host}",
@@ -168,6 +176,84 @@ class Sshd:
         )
         login.chmod(0o755)
         return ["SetEnv SHLVL=1", f"ForceCommand {login}"]
+
+
+def descendants(parent: int) -> list[int]:
+    """Processes that this one has forked, and those that they have, as long as they serve connections."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+            if int(rest.split()[1]) == parent and ("(sshd" in name or "(dropbear" in name):
+                found += [int(pid), *descendants(int(pid))]
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """Living processes of this machine, which is every server's, with this text in their environment."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            if mark.encode() in environ and state not in "ZX":
+                found.append(int(pid))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account of this machine that exists only for a test."""
+
+    name: str
+    password: str
+    home: Path
+
+
+@contextlib.contextmanager
+def account(shell: str = "/bin/sh") -> Iterator[Account]:
+    """Make an account with a password and a home directory, and remove both; needs root."""
+    name = f"hermes-{secrets.token_hex(4)}"
+    password = secrets.token_hex(12)
+    home = Path(tempfile.mkdtemp(prefix="hermes-env-home-"))
+    subprocess.run(["useradd", "-M", "-N", "-d", str(home), "-s", shell, name], check=True, capture_output=True)
+    try:
+        subprocess.run(["chpasswd"], input=f"{name}:{password}".encode(), check=True, capture_output=True)
+        home.chmod(0o755)
+        shutil.chown(home, name)
+        yield Account(name, password, home)
+    finally:
+        subprocess.run(["userdel", "-f", name], check=True, capture_output=True)
+        shutil.rmtree(home)
+
+
+@contextlib.contextmanager
+def dropbear(folder: Path, who: Account) -> Iterator[Sshd]:
+    """The other implementation, for an account: its port and keys in the form of an `Sshd`."""
+    server = Sshd(folder, user=who.name)
+    make_key(server.key)
+    keys = who.home / ".ssh"
+    keys.mkdir(mode=0o700)
+    shutil.copy(f"{server.key}.pub", keys / "authorized_keys")
+    (keys / "authorized_keys").chmod(0o600)
+    for path in (keys, keys / "authorized_keys"):
+        shutil.chown(path, who.name)
+    made = subprocess.run(
+        ["dropbearkey", "-t", "ed25519", "-f", str(folder / "host")], check=True, capture_output=True, text=True
+    )
+    public = next(line for line in made.stdout.splitlines() if line.startswith("ssh-ed25519"))
+    server.known_hosts.write_text(f"[127.0.0.1]:{server.port} {public}\n")
+    with open(folder / "log", "ab") as log:
+        server.process = subprocess.Popen(
+            [str(find("dropbear")), "-F", "-E", "-p", f"127.0.0.1:{server.port}", "-r", str(folder / "host"),
+             "-P", str(folder / "pid")],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for_port(server.port, server.process, folder / "log")
+        yield server
+    finally:
+        server.stop()
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -61,13 +61,16 @@ class ExecChannel:
         with_stdin: bool,
         drain: Drain,
         inspect: Callable[[], dict[str, Any]],
+        container_runs: Callable[[], bool],
         explain: Callable[[str], Exception],
     ) -> None:
         self.user = user
+        self.killed = False
         self.held: tuple[Stream, ...] = ()
         self._connection = connection
         self._socket = connection.socket
         self._inspect, self._explain = inspect, explain
+        self._container_runs = container_runs
         self._reader = FrameReader(connection.early)
         self._marks: dict[Stream, EndMark] = {"stdout": EndMark(secret), "stderr": EndMark(secret)}
         self._started = False
@@ -211,7 +214,7 @@ class ExecChannel:
         return out if err is not None else None
 
     def exit_status(self) -> int:
-        """The exit code from the end marks; without them, only a command that was killed has a known end."""
+        """The exit code from the end marks; without them, only what was killed by a signal has a known end."""
         status = self._status()
         if status is not None:
             return status
@@ -221,7 +224,24 @@ class ExecChannel:
         code = info["ExitCode"]
         if info["Running"] or code is None or code < 128:
             raise ConnectionError("the connection ended before the command's output did")
+        if not self.killed:
+            self._check_container()
         return int(code)
+
+    def ended(self) -> bool:
+        """Whether the command has ended, or its end cannot be learned."""
+        try:
+            return self._gone or self._status() is not None or not self._inspect()["Running"]
+        except ConnectionError:
+            return True
+
+    def _check_container(self) -> None:
+        """A whole container that ends takes its commands with it, and is itself seen to end a moment later."""
+        end = time.monotonic() + _SETTLE / 2
+        while time.monotonic() < end:
+            if not self._container_runs():
+                raise ConnectionError("the container ended under the command")
+            time.sleep(0.05)
 
     def abort(self) -> None:
         """Wake whoever waits, and close the connection once nobody uses it."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'hermes-env[docker]'"
 _TIMEOUT = 60
 """Seconds for each answer of the engine: starting a container under full load takes 10."""
+_DEFAULT = "unix:///var/run/docker.sock"
 _POOL = 64
 """Idle connections kept: one command needs one while it starts."""
 
@@ -37,11 +38,31 @@ def connect(host: str | None) -> APIClient:
         raise BackendUnavailable(f"{problem}: {INSTALL}", reason="not_installed")
     from docker import APIClient
 
-    address = host or os.environ.get("DOCKER_HOST") or _context_host()
-    if address is not None and not address.startswith(("unix://", "tcp://", "http://")):
+    address = host or os.environ.get("DOCKER_HOST") or _context_host() or _DEFAULT
+    if not address.startswith(("unix://", "tcp://", "http://")):
         raise InvalidArgument("option 'host'", "only unix:// and tcp:// addresses are supported")
-    with engine_errors(f"engine at {address or 'its default address'}"):
+    if address.startswith("unix://"):
+        _check_socket(address.removeprefix("unix://"))
+    with engine_errors(f"engine at {address}"):
         return APIClient(base_url=address, version="auto", timeout=_TIMEOUT, max_pool_size=_POOL)
+
+
+def _check_socket(path: str) -> None:
+    """Connect once ourselves: the SDK hides the errno, and leaks the socket when it cannot connect.
+
+    Raises:
+        BackendUnavailable: Nothing listens, or this user may not connect.
+    """
+    with socket.socket(socket.AF_UNIX) as trial:
+        trial.settimeout(_TIMEOUT)
+        try:
+            trial.connect(path)
+        except PermissionError as error:
+            hint = "this user may not use the engine's socket: join the group `docker`, or give host="
+            raise BackendUnavailable(f"{path}: {hint}", reason="denied") from error
+        except OSError as error:
+            problem = f"{path}: {error.strerror or error}; is the Docker engine running?"
+            raise BackendUnavailable(problem, reason="unreachable") from error
 
 
 def _context_host() -> str | None:
@@ -101,9 +122,6 @@ def _translate(error: Exception, what: str) -> HermesEnvError | None:
     if isinstance(error, errors.APIError):
         return _of_status(error, what)
     if isinstance(error, requests.exceptions.RequestException | errors.DockerException):
-        if _denied(error):
-            hint = "this user may not use the engine's socket: join the group `docker`, or give host="
-            return BackendUnavailable(f"{what}: {hint}", reason="denied")
         text = f"{what}: no answer ({type(error).__name__}); is the Docker engine running?"
         return BackendUnavailable(text, reason="unreachable")
     return None
@@ -122,15 +140,6 @@ def _of_status(error: Any, what: str) -> HermesEnvError:
     if status == 400:
         return InvalidArgument("options", f"{what}: {said}")
     return BackendUnavailable(f"{what}: {said}", reason="unreachable")
-
-
-def _denied(error: BaseException) -> bool:
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, PermissionError) or any(isinstance(arg, PermissionError) for arg in seen.args):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
 
 
 class Hijacked:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
+import select
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from hermes_env import (
 )
 
 from ._client import Hijacked, engine_errors, status_of
+from ._frames import FrameReader
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_LABEL, OWNER_LABEL = "hermes_env.environment", "hermes_env.owner"
 KEEPER = (
     'up(){ read -r u x </proc/uptime;u=${u%.*};};up;e=$((u+$1));(sleep "$1";kill -s KILL $$)&'
+    "sleep 0||exit;echo ready;"
     "if read -r l;then n=hermes-env-detached;else kill -s KILL -- -1;n=hermes-env-orphan;fi;up;"
     'exec /bin/sh -c \'sleep "$1";:\' "$n" $((e-u))'
 )
@@ -38,16 +42,19 @@ leaves on purpose.
 """
 DETACH = b"keep\n"
 _EXPIRES = "hermes_env.expires"
+_ALL_STREAMS = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 _HARDENED_PIDS = 512
 _GONE = 30
 """Seconds for the engine to finish a removal."""
+_READY = 60
+"""Seconds for the keeper to say that it runs."""
 
 
-def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked]:
+def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked | None]:
     """Make and start a container; nothing is left of one that does not start.
 
     Returns:
-        Its id, and the connection whose end the keeper waits for.
+        Its id, and the connection whose end the keeper waits for, if it is our keeper that runs.
 
     Raises:
         BackendUnavailable, InvalidArgument: It cannot be made.
@@ -59,8 +66,11 @@ def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked]:
     try:
         with engine_errors(what):
             created = api.create_container(**_settings(api, options, labels))
-            lease = Hijacked(api.attach_socket(created["Id"], params={"stdin": 1, "stream": 1}))
+            if options.entrypoint is None:
+                lease = Hijacked(api.attach_socket(created["Id"], params=_ALL_STREAMS))
             api.start(created["Id"])
+        if lease is not None:
+            _await_keeper(lease, what)
         return str(created["Id"]), lease
     except BaseException as error:
         if lease is not None:
@@ -75,13 +85,38 @@ def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked]:
         raise
 
 
+def _await_keeper(lease: Hijacked, what: str) -> None:
+    """Wait until the keeper says that it runs: a program that is not in the image fails only after the start.
+
+    Raises:
+        BackendUnavailable: It does not run.
+    """
+    reader, said = FrameReader(lease.early), b""
+    poller = select.poll()
+    poller.register(lease.socket, select.POLLIN)
+    end = time.monotonic() + _READY
+    while True:
+        said += b"".join(data for _, data in reader.frames())
+        if said.endswith(b"ready\n"):
+            return
+        if not poller.poll(max(0.0, end - time.monotonic()) * 1000):
+            raise BackendUnavailable(f"{what}: started, and does not say so", reason="unreachable")
+        count = lease.socket.recv_into(reader.free())
+        if count == 0:
+            text = said.decode("utf-8", "replace").strip()
+            raise BackendUnavailable(
+                f"{what}: it needs /bin/sh and sleep, or give entrypoint= ({text})", reason="not_installed"
+            )
+        reader.filled(count)
+
+
 def _settings(api: APIClient, options: DockerOptions, labels: dict[str, str]) -> dict[str, Any]:
     keeper = ("/bin/sh", "-c", KEEPER, "hermes-env-keeper", str(max(1, round(options.ttl))))
     return {
         "image": options.image,
         "entrypoint": list(options.entrypoint or keeper),
         # Open until the one connection that is attached to it ends.
-        "stdin_open": True,
+        "stdin_open": options.entrypoint is None,
         "name": options.name,
         "user": options.user,
         "working_dir": options.workdir,
@@ -192,4 +227,4 @@ def _detached(api: APIClient, container: str) -> bool:
     except BackendUnavailable as error:
         # 409: it does not run, so nobody can have been left in it.
         return status_of(error) != 409
-    return any("hermes-env-detached" in process[-1] for process in processes or ())
+    return any(re.search(r"hermes-env-detached \d+$", process[-1]) for process in processes or ())

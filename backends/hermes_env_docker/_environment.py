@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import secrets
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +15,7 @@ from hermes_env import (
     Capabilities,
     HermesEnvError,
     InvalidArgument,
+    LazyOptions,
     PayloadTooLarge,
     Unsupported,
 )
@@ -21,13 +23,14 @@ from hermes_env import (
 from . import _client, _container
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
-from ._options import DockerOptions
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from hermes_env import Channel, Launch
+    from hermes_env import Channel, KillReport, Launch
 
+_START = 3.0
+"""Seconds for the engine to make the process of an exec that it has accepted."""
 _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
 _MAX_ENVIRONMENT = 1_500_000
@@ -53,7 +56,7 @@ class DockerEnvironment(BaseEnvironment):
         users=True,
         reattach=True,
     )
-    Options: ClassVar[type[Any] | None] = DockerOptions
+    Options: ClassVar[Any] = LazyOptions("hermes_env_docker._options:DockerOptions")
     install: ClassVar[str] = _client.INSTALL
     carries_env: ClassVar[bool] = True
 
@@ -156,8 +159,19 @@ class DockerEnvironment(BaseEnvironment):
             with_stdin=with_stdin,
             drain=self._drain,
             inspect=lambda: self._inspect_exec(exec_id),
+            container_runs=self._alive,
             explain=lambda said: self._explain(launch.user, said),
         )
+
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
+        """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""
+        assert isinstance(channel, ExecChannel)
+        channel.killed = True
+        end = time.monotonic() + _START
+        while True:
+            report = super()._kill(command_id, channel, grace)
+            if report is None or report.killed or channel.ended() or time.monotonic() > end:
+                return report
 
     def _create_exec(
         self,
@@ -195,14 +209,12 @@ class DockerEnvironment(BaseEnvironment):
         """The state of an exec.
 
         Raises:
-            ConnectionError: The engine does not know it any more, or the whole container has ended.
+            ConnectionError: The engine does not answer, or does not know it any more.
         """
         assert self._api is not None
         try:
             with _client.engine_errors("state of a command"):
                 info: dict[str, Any] = self._api.exec_inspect(exec_id)
-            if not info["Running"] and (info["ExitCode"] or 0) >= 128:
-                self._check_container()
         except HermesEnvError as error:
             raise ConnectionError(str(error)) from error
         return info

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, CommandEnvironment
+from hermes_env import Capabilities, CommandEnvironment, LazyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermes_env import Channel, Files, KillReport, Launch
 
-    from ._options import LocalOptions
 
 _INHERITED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"})
 
@@ -22,15 +21,6 @@ def _inherited(everything: bool) -> dict[str, str]:
         return dict(os.environ)
     kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     return {"PATH": os.defpath, **kept}
-
-
-class _LazyOptions:
-    """Imports the options model, and with it pydantic, when it is asked for."""
-
-    def __get__(self, instance: object, owner: type) -> type[LocalOptions]:
-        from ._options import LocalOptions
-
-        return LocalOptions
 
 
 class LocalEnvironment(CommandEnvironment):
@@ -49,7 +39,7 @@ class LocalEnvironment(CommandEnvironment):
         isolation="none",
         live_stdin=True,
     )
-    Options: ClassVar[type[Any] | None] = _LazyOptions()  # type: ignore[assignment]  # a descriptor that gives one
+    Options: ClassVar[Any] = LazyOptions("hermes_env_local._options:LocalOptions")
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
     carries_bytes: ClassVar[bool] = True

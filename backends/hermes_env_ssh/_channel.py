@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable
 
+from ._connect import end_input, send
 from ._remote import StreamFilter
 
 if TYPE_CHECKING:
-    from hermes_env._launch import Emit, Stream
+    from hermes_env import Emit, Stream
 
     from ._pool import Session
 
@@ -59,12 +60,11 @@ class _Output:
 class SshChannel:
     """The streams and the end of one remote command."""
 
-    def __init__(self, session: Session, nonce: str) -> None:
+    def __init__(self, session: Session, nonce: str, greeting: bytes) -> None:
         self.session = session
         self._channel = channel = session.channel
         channel.settimeout(None)
-        self._nonce = nonce
-        self._greeted = False
+        self._greeting: bytes | None = greeting
         self._wake = threading.Event()
         self._aborted = False
         self._drain_until: float | None = None
@@ -83,33 +83,21 @@ class SshChannel:
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes; blocks until the server's window has room."""
-        if not self._greeted:
-            self._greeted = True
-            self.write(f"{self._nonce}\n".encode())
-        view = memoryview(data)
+        greeting, self._greeting = self._greeting, None
+        view = memoryview(data if greeting is None else greeting + bytes(data))
         while view:
-            view = view[self._send(view) :]
-
-    def _send(self, view: memoryview) -> int:
-        try:
-            sent: int = self._channel.send(cast("bytes", view))
-        except OSError as error:
-            raise BrokenPipeError("the channel is closed") from error
-        if sent == 0:
-            raise BrokenPipeError("the channel is closed")
-        return sent
+            view = view[send(self._channel, view) :]
 
     def close_stdin(self) -> None:
         """Let the command see end-of-file."""
-        if not self._channel.closed:
-            self._channel.shutdown_write()
+        end_input(self._channel)
 
     def _feed(self, stdin: memoryview) -> None:
         """Send what the server's window takes at once; a thread of its own sends the rest."""
         self.write(b"")
         rest = stdin
         while rest and self._channel.send_ready():
-            rest = rest[self._send(rest) :]
+            rest = rest[send(self._channel, rest) :]
         if rest:
             threading.Thread(target=self._feed_all, args=(rest,), name="hermes-env-ssh-stdin", daemon=True).start()
         else:

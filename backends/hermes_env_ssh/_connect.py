@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import paramiko
 
@@ -21,7 +21,9 @@ from ._hosts import HostKey
 if TYPE_CHECKING:
     from ._target import Target
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
+_LOG = "hermes_env.paramiko"
+# Refused sessions and lost connections are handled here, and are no errors to be shown.
+logging.getLogger(_LOG).setLevel(logging.CRITICAL)
 
 _WINDOW = 4 << 20
 """Bytes the server may send ahead of us: faster than paramiko's 2 MiB, and than 16 MiB, on loopback."""
@@ -84,7 +86,37 @@ def request_exec(channel: paramiko.Channel, command: bytes) -> None:
     message.add_boolean(False)
     message.add_string(command)
     transport: Any = channel.get_transport()
-    transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
+    try:
+        transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
+    except _ERRORS as error:
+        raise ConnectionError("the SSH connection was lost") from error
+
+
+def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
+    """Send a part of the data, once the server's window has room; how much it was.
+
+    Raises:
+        BrokenPipeError: The channel or the connection is closed.
+    """
+    try:
+        sent: int = channel.send(cast("bytes", data))
+    except _ERRORS as error:
+        raise BrokenPipeError("the channel is closed") from error
+    if sent == 0:
+        raise BrokenPipeError("the channel is closed")
+    return sent
+
+
+def end_input(channel: paramiko.Channel) -> None:
+    """Send end-of-file, unless nobody is there any more."""
+    with contextlib.suppress(*_ERRORS):
+        channel.shutdown_write()
+
+
+def close_channel(channel: paramiko.Channel) -> None:
+    """Close it, unless the connection is gone."""
+    with contextlib.suppress(*_ERRORS):
+        channel.close()
 
 
 def connect(target: Target) -> Connection:
@@ -192,6 +224,7 @@ def _end(transport: paramiko.Transport) -> None:
 
 def _prepare(transport: paramiko.Transport, target: Target) -> None:
     """Choose algorithms: nothing weak, fast ciphers first, and the kinds of host key that are known here."""
+    transport.set_log_channel(_LOG)
     transport.packetizer.REKEY_BYTES = _REKEY_BYTES
     transport.banner_timeout = transport.auth_timeout = target.connect_timeout
     options = transport.get_security_options()

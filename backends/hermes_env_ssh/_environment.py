@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, StdinMode
+from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, LazyOptions, StdinMode
 
-from ._channel import SshChannel
-from ._remote import command_line
+from ._remote import BOOT_ID, greeting
 
 if TYPE_CHECKING:
     from hermes_env import Channel, KillReport, Launch
@@ -21,20 +22,12 @@ _START = 5.0
 """Seconds for a command's shell to start before its kill goes on without it."""
 
 
-class _Options:
-    """The options model, imported when options are parsed: pydantic is not needed to list backends."""
-
-    def __get__(self, instance: object, owner: type) -> type[Any]:
-        from ._options import SshOptions
-
-        return SshOptions
-
-
 class SshEnvironment(BaseEnvironment):
     """Runs commands on any host with an SSH server and a POSIX userland.
 
     Host keys are checked, nothing of a command but its random id is in any argv, and what login scripts print is not
     output. Commands share one connection; the next one waits when the server allows no more sessions on it.
+    ``isolation`` is ``host``, or ``none`` when the host turns out to be this machine.
     """
 
     stdin_mode: ClassVar[StdinMode] = StdinMode.PIPE
@@ -47,7 +40,7 @@ class SshEnvironment(BaseEnvironment):
         isolation="host",
         live_stdin=True,
     )
-    Options: ClassVar[Any] = _Options()
+    Options: ClassVar[Any] = LazyOptions("hermes_env_ssh._options:SshOptions")
     install: ClassVar[str] = "pip install 'hermes-env[ssh]'"
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
@@ -70,7 +63,10 @@ class SshEnvironment(BaseEnvironment):
         from ._resolve import resolve
 
         self._pool = Pool(resolve(self.options), self.options.connections)
-        self._pool.open()
+        boot_id = self._pool.open()
+        if boot_id and boot_id == _own_boot_id():
+            # Nothing that is known here stands between a command and this machine.
+            self.capabilities = replace(self.capabilities, isolation="none")
 
     def _close(self) -> None:
         if self._pool is not None:
@@ -94,17 +90,23 @@ class SshEnvironment(BaseEnvironment):
             session.release()
 
     def _launch(self, launch: Launch) -> Channel:
-        from ._connect import request_exec
+        from ._channel import SshChannel
 
         with self._waiting_lock:
             session = self._waiting.pop(launch.id)
         (nonce,) = launch.args
-        channel = SshChannel(session, nonce)
-        request_exec(session.channel, command_line(launch.script, nonce, launch.id, session.link.id))
-        return channel
+        return SshChannel(session, nonce, greeting(launch.script, nonce, launch.id, session.link.id))
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Have the connection's guard do it, which needs no session of its own."""
+        from ._channel import SshChannel
+
         assert isinstance(channel, SshChannel)
         channel.started.wait(_START)
         return channel.session.link.guard.kill(command_id, grace)
+
+
+def _own_boot_id() -> str:
+    with contextlib.suppress(OSError), open(BOOT_ID) as file:
+        return file.read().strip()
+    return ""

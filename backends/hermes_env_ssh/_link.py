@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hermes_env")
 
+_TRUST = 1.0
+"""Seconds after which a connection that says nothing is asked before a command is entrusted to it."""
 _LAG = 0.3
 """Seconds in which a server may still count a session that was closed: a refusal in them teaches nothing."""
 _REFUSALS = 5
-"""Refusals with nothing open after which the server is believed to allow no session."""
+"""Refusals beside the guard's session after which the server is believed to allow only that one."""
+_HOPELESS = 50
+"""Refusals after which a connection that carries nothing else is believed to be of no use."""
 _FAREWELL = 2.0
 """Seconds for the guard to leave at the end."""
 
@@ -41,18 +46,22 @@ class Guard:
         """A question was not answered in time: nothing may wait for this connection any more."""
         _connect.request_exec(channel, GUARD_COMMAND)
         channel.settimeout(target.alive_interval)
-        channel.sendall(guard_script(link_id))
+        self._send(guard_script(link_id))
         self._thread = threading.Thread(target=self._run, name="hermes-env-ssh-guard", daemon=True)
         self._thread.start()
 
-    def check(self) -> None:
-        """Wait until the guard answers.
+    def check(self) -> str:
+        """Wait until the guard answers; the boot id of the host, if it has one.
 
         Raises:
             BackendUnavailable: It does not: the account cannot run commands.
         """
-        if self.ping():
-            return
+        answer = self._ask("p", new_link_id(), "", self._target.connect_timeout)
+        if answer is not None:
+            return answer.partition(b" ")[2].decode("ascii", "replace")
+        if not self._channel.eof_received and not self._channel.get_transport().is_active():
+            problem = f"the connection to {self._target.name} was lost at once"
+            raise BackendUnavailable(problem, reason="unreachable")
         said = self._noise.decode("utf-8", "replace").strip()[:300] or "nothing"
         problem = f"{self._target.name} did not run a command (it said: {said})"
         hint = "login scripts must not read stdin, and the account must be able to run /bin/sh"
@@ -88,10 +97,10 @@ class Guard:
         return lines[0] if lines else None
 
     def _send(self, line: bytes) -> None:
-        try:
-            self._channel.sendall(line)
-        except OSError:
-            return
+        view = memoryview(line)
+        with contextlib.suppress(OSError):
+            while view:
+                view = view[_connect.send(self._channel, view) :]
 
     def _run(self) -> None:
         rest = b""
@@ -112,6 +121,10 @@ class Guard:
             for answered, _ in self._answers.values():
                 answered.set()
         self._give_up()
+
+    def is_quiet(self) -> bool:
+        """Whether nothing came for so long that the connection may be dead without our knowing."""
+        return time.monotonic() > self._heard + _TRUST
 
     def ping(self) -> bool:
         """Whether the server answers now."""
@@ -149,7 +162,7 @@ class Link:
         self._control = self._data = _connect.connect(target)
         try:
             self.guard = self._make_guard()
-            self.guard.check()
+            self.boot_id = self.guard.check()
         except BaseException:
             self.drop()
             raise
@@ -164,26 +177,26 @@ class Link:
     def _make_guard(self) -> Guard:
         try:
             channel = self._control.open_session(self._target.connect_timeout)
-        except (_connect.SessionRefused, ConnectionError) as error:
+            return Guard(channel, self.id, self._target, self.drop)
+        except _connect.SessionRefused as error:
             problem = f"{self._target.name} opens no session: {error.__cause__}"
             raise BackendUnavailable(problem, reason="denied") from error
-        return Guard(channel, self.id, self._target, self.drop)
+        except OSError as error:
+            problem = f"the connection to {self._target.name} was lost at once"
+            raise BackendUnavailable(problem, reason="unreachable") from error
 
     def is_alive(self) -> bool:
         """Whether the connection was not lost, as far as is known here."""
         return self._control.is_alive() and self._data.is_alive()
 
-    def has_room(self) -> bool:
-        """Whether one more session may be asked for."""
-        return self.limit is None or self.taken < self.limit
+    def has_room(self, places: int) -> bool:
+        """Whether so many more sessions may be asked for."""
+        return self.limit is None or self.taken + places <= self.limit
 
-    def session(self) -> paramiko.Channel:
-        """Open a session; the caller has counted it in `taken`.
-
-        Raises:
-            SessionRefused, ConnectionError: As `Connection.open_session`.
-        """
-        return self._data.open_session(self._target.connect_timeout)
+    @property
+    def connection(self) -> _connect.Connection:
+        """Where commands get their sessions now."""
+        return self._data
 
     def opened(self) -> None:
         """Count a session that was opened."""
@@ -192,26 +205,32 @@ class Link:
         if self.limit is not None:
             self.limit = max(self.limit, self.open)
 
-    def refused(self) -> bool:
-        """Learn from a refusal; whether it helps to make the guard's connection a separate one."""
-        self.taken -= 1
-        self._refusals += 1
-        if self.open and (self._refusals > 2 or time.monotonic() > self._released + _LAG):
-            self.limit = self.open
-        return not self.open and self._refusals >= _REFUSALS
-
-    def split(self) -> None:
-        """Leave the first connection to the guard: a server with ``MaxSessions 1`` has no room for commands there.
+    def refused(self, connection: _connect.Connection) -> bool:
+        """Learn from a refusal; whether the guard has to be left alone on its connection.
 
         Raises:
-            BackendUnavailable: ``capacity`` when that was done already.
+            BackendUnavailable: ``capacity``: the server opens no session at all.
         """
+        self.taken -= 1
+        if connection is not self._data:
+            return False
+        self._refusals += 1
+        if self.open:
+            if self._refusals > 2 or time.monotonic() > self._released + _LAG:
+                self.limit = self.open
+            return False
+        alone = self._data is not self._control
+        if alone and self._refusals > _HOPELESS:
+            problem = f"{self._target.name} opens no session for a command"
+            raise BackendUnavailable(problem, reason="capacity")
+        return not alone and self._refusals >= _REFUSALS
+
+    def split(self) -> None:
+        """Leave the first connection to the guard: a server with ``MaxSessions 1`` has no room for commands there."""
         with self._lock:
-            if self._data is not self._control:
-                problem = f"{self._target.name} opens no session for a command"
-                raise BackendUnavailable(problem, reason="capacity")
-            self._data = _connect.connect(self._target)
-            self._refusals = 0
+            if self._data is self._control:
+                self._data = _connect.connect(self._target)
+                self._refusals = 0
 
     def closed(self) -> None:
         """Count a session that was closed."""

@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable, EnvironmentGone
 
-from ._connect import SessionRefused
+from ._connect import SessionRefused, close_channel, request_exec
 from ._link import Link
+from ._remote import COMMAND_LINE
 
 if TYPE_CHECKING:
     import paramiko
 
+    from ._connect import Connection
     from ._target import Target
 
 _LOOK = 0.25
 """Seconds between looks at a cancellation while a command waits."""
+_LAG = 0.02
+"""Seconds before asking again: a server takes a moment to forget a session that was closed."""
+_SPARE_LIFE = 60.0
+"""Seconds that a spare session may wait: a command must not find the login environment of long ago."""
 _ATTEMPTS = 3
 """Connections lost one after the other, before a session was open, until a command is refused."""
 
@@ -31,6 +37,12 @@ class Session:
         self._pool = pool
         self._lock = threading.Lock()
         self._released = False
+        self._opened = time.monotonic()
+
+    def is_fresh(self) -> bool:
+        """Whether a command can still be given to it."""
+        young = time.monotonic() < self._opened + _SPARE_LIFE
+        return young and not (self.channel.closed or self.channel.eof_received) and self.link.is_alive()
 
     def release(self) -> None:
         """Close it and let the next command have its place. Idempotent."""
@@ -40,14 +52,18 @@ class Session:
             self._released = True
         if self.link.guard.suspect:
             # Whoever sends on a stalled connection waits for its end.
-            threading.Thread(target=self.channel.close, daemon=True).start()
+            threading.Thread(target=close_channel, args=(self.channel,), daemon=True).start()
         else:
-            self.channel.close()
+            close_channel(self.channel)
         self._pool.closed(self.link)
 
 
 class Pool:
-    """Up to a number of links, made when they are needed."""
+    """Up to a number of links, made when they are needed, and one spare session.
+
+    The spare is a session whose login shell runs already: a command that gets it costs one round trip, where one
+    that must open its own costs three (open, exec, and only then does OpenSSH take input).
+    """
 
     def __init__(self, target: Target, size: int) -> None:
         self._target, self._size = target, size
@@ -55,9 +71,12 @@ class Pool:
         self._links: list[Link] = []
         self._making = 0
         self._closed = False
+        self._spare: Session | None = None
+        self._warm_until = 0.0
+        self._warmer = threading.Thread(target=self._keep_warm, name="hermes-env-ssh-spare", daemon=True)
 
-    def open(self) -> None:
-        """Make the first link.
+    def open(self) -> str:
+        """Make the first link; the boot id of the host, if it has one.
 
         Raises:
             BackendUnavailable: It cannot be made.
@@ -65,6 +84,10 @@ class Pool:
         with self._changed:
             self._making += 1
         self._make()
+        self._warmer.start()
+        return self._links[0].boot_id
+
+    # -- sessions -------------------------------------------------------------------------------------------------
 
     def acquire(self, cancelled: Callable[[], bool]) -> Session | None:
         """Wait for a session; None when it is no longer wanted.
@@ -74,42 +97,142 @@ class Pool:
         """
         lost = 0
         while not cancelled():
-            link = self._choose()
-            if link is None:
-                continue
+            spare, link = self._choose()
             try:
-                channel = link.session()
-            except SessionRefused:
-                self._refused(link)
+                session = self._checked(spare) if link is None else self._open_on(link)
             except ConnectionError as error:
-                link.drop()
                 lost += 1
                 if lost >= _ATTEMPTS:
                     problem = f"the connection to {self._target.name} was lost again and again"
                     raise BackendUnavailable(problem, reason="unreachable") from error
-            else:
-                with self._changed:
-                    link.opened()
-                return Session(self, link, channel)
+                continue
+            if session is not None:
+                return session
         return None
 
-    def _choose(self) -> Link | None:
-        """A link with room, already counted; None after having waited for one."""
+    def _choose(self) -> tuple[Session | None, Link | None]:
+        """The spare session, or a link with room, already counted; neither after having waited for one."""
         with self._changed:
             if self._closed:
                 raise EnvironmentGone("this environment was closed")
-            self._links = [link for link in self._links if link.is_alive()]
-            free = [link for link in self._links if link.has_room()]
-            if free:
-                link = min(free, key=lambda link: link.taken)
-                link.taken += 1
-                return link
-            if len(self._links) + self._making >= self._size:
+            self._warm_until = time.monotonic() + _SPARE_LIFE
+            spare, self._spare = self._spare, None
+            self._changed.notify_all()
+            if spare is not None and spare.is_fresh():
+                return spare, None
+            link = self._with_room(1)
+            if link is not None or spare is not None:
+                # A spare that is too old goes, and its place is free for the next look.
+                pass
+            elif len(self._links) + self._making >= self._size:
                 self._changed.wait(_LOOK)
-                return None
-            self._making += 1
-        self._make()
-        return None
+                return None, None
+            else:
+                self._making += 1
+        if spare is not None:
+            spare.release()
+        elif link is None:
+            self._make()
+        return None, link
+
+    def _checked(self, spare: Session | None) -> Session | None:
+        """The spare session, on a connection that has just shown that it lives.
+
+        Raises:
+            ConnectionError: The link was lost.
+        """
+        if spare is not None and spare.link.guard.is_quiet() and not spare.link.guard.ping():
+            spare.link.drop()
+            spare.release()
+            raise ConnectionError("the SSH connection was lost")
+        return spare
+
+    def _with_room(self, places: int) -> Link | None:
+        """The living link with the fewest sessions that has so many places left, with one session counted."""
+        self._links = [link for link in self._links if link.is_alive()]
+        free = [link for link in self._links if link.has_room(places)]
+        if not free:
+            return None
+        link = min(free, key=lambda link: link.taken)
+        link.taken += 1
+        return link
+
+    def _open_on(self, link: Link) -> Session | None:
+        """Open a session and start its login shell; None when the server refuses it.
+
+        Raises:
+            ConnectionError: The link was lost.
+        """
+        connection = link.connection
+        try:
+            channel = connection.open_session(self._target.connect_timeout)
+            request_exec(channel, COMMAND_LINE)
+        except SessionRefused:
+            self._refused(link, connection)
+            return None
+        except ConnectionError:
+            link.drop()
+            raise
+        with self._changed:
+            link.opened()
+        return Session(self, link, channel)
+
+    def _refused(self, link: Link, connection: Connection) -> None:
+        with self._changed:
+            must_split = link.refused(connection)
+            must_wait = not link.has_room(1)
+        if must_split:
+            link.split()
+        elif not must_wait:
+            time.sleep(_LAG)
+
+    def closed(self, link: Link) -> None:
+        """A session of this link was closed."""
+        with self._changed:
+            link.closed()
+            self._changed.notify_all()
+
+    # -- the spare ------------------------------------------------------------------------------------------------
+
+    def _keep_warm(self) -> None:
+        while True:
+            with self._changed:
+                link = None
+                while not self._closed and not self._is_stale() and (link := self._to_warm()) is None:
+                    self._changed.wait(_SPARE_LIFE if self._spare else None)
+                stale, self._spare = (self._spare, None) if link is None else (None, self._spare)
+                closed = self._closed
+            if stale is not None:
+                stale.release()
+            if closed:
+                return
+            if link is not None:
+                self._warm(link)
+
+    def _is_stale(self) -> bool:
+        return self._spare is not None and not self._spare.is_fresh()
+
+    def _to_warm(self) -> Link | None:
+        """Where a spare session should be opened now; one place stays free for whoever cannot wait."""
+        if self._spare is not None or time.monotonic() > self._warm_until:
+            return None
+        return self._with_room(2)
+
+    def _warm(self, link: Link) -> None:
+        try:
+            session = self._open_on(link)
+        except (ConnectionError, BackendUnavailable):
+            return
+        if session is None:
+            return
+        with self._changed:
+            if not self._closed and self._spare is None:
+                self._spare, session = session, None
+                self._changed.notify_all()
+        if session is not None:
+            session.release()
+
+    # -- links ----------------------------------------------------------------------------------------------------
 
     def _make(self) -> None:
         link = None
@@ -124,21 +247,6 @@ class Pool:
                 self._changed.notify_all()
             if link is not None:
                 link.close()
-
-    def _refused(self, link: Link) -> None:
-        with self._changed:
-            must_split = link.refused()
-            waits = not must_split and not link.has_room()
-        if must_split:
-            link.split()
-        elif not waits:
-            time.sleep(0.02)
-
-    def closed(self, link: Link) -> None:
-        """A session of this link was closed."""
-        with self._changed:
-            link.closed()
-            self._changed.notify()
 
     def answers(self) -> bool:
         """Whether a server answers, if need be on a new connection."""
@@ -162,5 +270,7 @@ class Pool:
             self._closed = True
             links, self._links = self._links, []
             self._changed.notify_all()
+        if self._warmer.ident is not None:
+            self._warmer.join()
         for link in links:
             link.close()

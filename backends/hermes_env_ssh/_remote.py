@@ -6,7 +6,6 @@ backslash, and csh a newline or an exclamation mark, so none of these occurs.
 
 from __future__ import annotations
 
-import re
 import secrets
 
 from hermes_env import KILL_SCRIPT
@@ -14,15 +13,22 @@ from hermes_env import KILL_SCRIPT
 LINK_VARIABLE = "HERMES_ENV_LINK"
 """Environment variable that marks every process of a connection, for the guard."""
 
-_MARKED = (
-    "HERMES_ENV_COMMAND=$1;HERMES_ENV_LINK=$2;export HERMES_ENV_COMMAND HERMES_ENV_LINK;shift 2;"
-    'exec /bin/sh -c "$1" sh "$2" "$3"'
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Linux' name for one run of one kernel."""
+
+_WAITING = (
+    # Login scripts that read stdin take a part of what is meant for us: then nothing runs.
+    'IFS=" " read -r h i k n&&IFS= read -r f&&IFS= read -r s&&[ "$h" = hermes-env ]||exit 125;'
+    # The next shell has the marks in its environment from birth, so that no kill can come too early.
+    "HERMES_ENV_COMMAND=$i;HERMES_ENV_LINK=$k;export HERMES_ENV_COMMAND HERMES_ENV_LINK;"
+    'exec /bin/sh -c "$f" sh "$n" "$s"'
 )
-"""Starts the next shell with the marks in its environment from birth, so that no kill can come too early."""
+"""Waits for a greeting: what the command is called, the text of `_FRAMED`, and the framework's launcher."""
+
+COMMAND_LINE = f"exec /bin/sh -c '{_WAITING}' sh".encode()
+"""What every command is for the login shell, and all that the process list shows of it there."""
 
 _FRAMED = (
-    # Login scripts that read stdin would take a part of the command's text: then nothing runs.
-    'IFS= read -r l;[ "$l" = "$1" ]||exit 125;'
     # A signal for the whole group is for the command; a trap, unlike an ignored signal, is not inherited.
     "trap : 1 2 3 13 15;"
     'printf "\\032%s+\\n" "$1";printf "\\032%s+\\n" "$1">&2;'
@@ -38,13 +44,11 @@ What login scripts print comes before the first mark, and what background childr
 """
 
 
-def command_line(script: str, nonce: str, command_id: str, link_id: str) -> bytes:
-    """The one line for the login shell: constant but for random words, and so without anything to hide."""
-    words = [_MARKED, "sh", command_id, link_id, _FRAMED, nonce, script]
-    if "'" in script or "\\\\" in script or "!" in script or "\n" in script:
-        raise ValueError("not every login shell hands this script on unchanged")
-    quoted = " ".join(word if re.fullmatch(r"\w+", word) else f"'{word}'" for word in words)
-    return f"exec /bin/sh -c {quoted}".encode("ascii")
+def greeting(script: str, nonce: str, command_id: str, link_id: str) -> bytes:
+    """What the waiting shell reads before the framework's own text."""
+    if "\n" in script:
+        raise ValueError("the launcher must be one line")
+    return f"hermes-env {command_id} {link_id} {nonce}\n{_FRAMED}\n{script}\n".encode("ascii")
 
 
 GUARD_COMMAND = b"exec /bin/sh -c 'IFS= read -r x;eval \"$x\"' sh"
@@ -53,15 +57,16 @@ GUARD_COMMAND = b"exec /bin/sh -c 'IFS= read -r x;eval \"$x\"' sh"
 def guard_script(link_id: str) -> bytes:
     """One line that makes the remote shell the guard of a connection.
 
-    It answers ``p WORD`` with ``WORD pong``, ends a command's tree for ``k ID TENTHS`` and reports ``ID`` with the
-    report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends every
-    command of the connection: at once and again, since a command may just be starting.
+    It answers ``p WORD`` with ``WORD pong BOOT_ID``, ends a command's tree for ``k ID TENTHS`` and reports ``ID``
+    with the report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends
+    every command of the connection: at once and again, since a command may just be starting.
     """
     kill = KILL_SCRIPT.replace("\\", "\\\\").replace("'", "\\047").replace("\n", "\\n")
     return (
         f"k=$(printf %b '{kill}');"
+        f"b=;IFS= read -r b 2>/dev/null <{BOOT_ID};"
         "while IFS=' ' read -r q i g;do case $q in "
-        'p) printf "%s pong\\n" "$i";;'
+        'p) printf "%s pong %s\\n" "$i" "$b";;'
         'k) (set -- "$i" "$g";eval "$k")</dev/null 2>/dev/null|'
         'while IFS= read -r l;do printf "%s %s\\n" "$i" "$l";done& ;;'
         "q) exit 0;;esac;done;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import threading
@@ -15,13 +16,15 @@ import hypothesis
 import pytest
 
 from . import _check, _corpus
-from ._law import NOT_APPLICABLE
+from ._law import NOT_APPLICABLE, Hung, within
 from ._oracle import Oracle, dump
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment, ExecResult
 
 WORKSPACE = "/tmp"  # noqa: S108 - inside the environment, where the laws make private directories of their own
+UNTIL_GO = "n=0; while [ ! -e go ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+"""Script that waits for the file ``go``, two minutes at most: what a failing law leaves behind ends by itself."""
 _CLOSE = 10.0
 """Seconds for an environment to close; one that takes longer is left behind."""
 _FILL = r"""
@@ -47,7 +50,7 @@ class Settings:
     @property
     def deadline(self) -> float:
         """Seconds after which a law is taken to hang."""
-        return self.patience * (16 if self.profile == "full" else 4)
+        return self.patience * {"quick": 2, "default": 4, "full": 16}[self.profile]
 
 
 class Bench:
@@ -64,6 +67,7 @@ class Bench:
         self._env = first
         self._base: str | None = None
         self._moment: float | None = None
+        self._left: list[str] = []
 
     @property
     def env(self) -> BaseEnvironment:
@@ -92,11 +96,14 @@ class Bench:
 
     def abandon(self) -> None:
         """Never use this environment again; closing it may hang too."""
-        env, self._env, self._base = self._env, None, None
+        env, self._env = self._env, None
+        self._moment = None
+        if self._base is not None:
+            self._left.append(self._base)
+            self._base = None
         if env is not None:
-            closing = threading.Thread(target=_close_quietly, args=(env,), daemon=True)
-            closing.start()
-            closing.join(_CLOSE)
+            with contextlib.suppress(Exception):
+                within(_CLOSE, env.close)
 
     def replace_if_gone(self) -> None:
         """A law may have closed or lost the environment: the next one gets another."""
@@ -107,17 +114,11 @@ class Bench:
         """Remove what the laws left and close the environment."""
         if self._env is None:
             return
-        if self._base is not None and self._env.alive():
-            self._env.exec(["rm", "-rf", "--", self._base], timeout=self.settings.patience)
+        left = [*self._left, *([] if self._base is None else [self._base])]
+        if left and self._env.alive():
+            self._env.exec(["rm", "-rf", "--", *left], timeout=self.settings.deadline)
         env, self._env = self._env, None
-        env.close()
-
-
-def _close_quietly(env: BaseEnvironment) -> None:
-    try:
-        env.close()
-    except Exception:  # noqa: BLE001 - given up because a law hung in it
-        return
+        within(self.settings.deadline, env.close)
 
 
 def _demand(result: ExecResult, what: str) -> None:
@@ -186,6 +187,10 @@ class Lab:
             max_examples=self.scale(quick, default, full),
             deadline=None,
             database=None,
+            phases=(
+                hypothesis.Phase.explicit,
+                hypothesis.Phase.generate,
+            ),  # shrinking would take longer than the law may
             derandomize=True,
             suppress_health_check=list(hypothesis.HealthCheck),
         )
@@ -216,7 +221,7 @@ class Lab:
     def sh(self, script: str, **settings: Any) -> ExecResult:
         """Run a helper script in the law's directory and demand that it works."""
         settings.setdefault("cwd", self.root)
-        settings.setdefault("timeout", self.patience)
+        settings.setdefault("timeout", self.deadline)
         result = self.env.exec(script, **settings)
         _demand(result, f"run the helper script {_check.short(script)}")
         return result
@@ -300,6 +305,15 @@ class Lab:
 
     def end(self) -> None:
         """Close what the law opened, and replace a shared environment that it has closed."""
+        try:
+            within(self.deadline, self._close_all)
+        except Hung as error:
+            self.abandon()
+            raise _check.LawBroken(
+                f"close did not return within {self.deadline:g} s; it hangs here:\n{error}"
+            ) from None
+
+    def _close_all(self) -> None:
         for env in self._opened:
             env.close()
         self.bench.replace_if_gone()

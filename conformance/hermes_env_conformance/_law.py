@@ -47,10 +47,13 @@ def law(*needs: str, variant: bool = False) -> Callable[[Body], Body]:
 
         @functools.wraps(body)
         def guarded(self: Any, lab: Lab) -> None:
+            watched(lambda: judge(self, lab), lab)
+
+        def judge(self: Any, lab: Lab) -> None:
             reason = unmet(needs, lab.env.capabilities)
             if reason:
                 pytest.skip(NOT_APPLICABLE + reason)
-            watched(lambda: body(self, lab), lab)
+            body(self, lab)
 
         guarded.law = Law(body.__name__, chapter, statement, needs, variant)  # type: ignore[attr-defined]
         return guarded
@@ -68,8 +71,25 @@ def unmet(needs: tuple[str, ...], capabilities: Capabilities) -> str | None:
     return None
 
 
+class Hung(Exception):
+    """A call did not return in time; the message says where it hangs."""
+
+
 def watched(body: Callable[[], None], lab: Lab) -> None:
     """Run a law on a thread that can be left behind, so that one that hangs fails and the run goes on."""
+    try:
+        within(lab.deadline, body)
+    except Hung as error:
+        lab.abandon()
+        pytest.fail(f"did not end within {lab.deadline:g} s; it hangs here:\n{error}", pytrace=False)
+
+
+def within(seconds: float, body: Callable[[], None]) -> None:
+    """Run something that may hang.
+
+    Raises:
+        Hung: It does; the thread that runs it is left behind.
+    """
     caught: list[BaseException] = []
 
     def run() -> None:
@@ -80,11 +100,9 @@ def watched(body: Callable[[], None], lab: Lab) -> None:
 
     thread = threading.Thread(target=run, name="hermes-env-law", daemon=True)
     thread.start()
-    thread.join(lab.deadline)
+    thread.join(seconds)
     if thread.is_alive():
-        where = _stack(thread)
-        lab.abandon()
-        pytest.fail(f"did not end within {lab.deadline:g} s; it hangs here:\n{where}", pytrace=False)
+        raise Hung(_stack(thread))
     if caught:
         raise caught[0]
 

@@ -9,6 +9,7 @@ import pytest
 
 from ._check import equal, holds, same_bytes
 from ._corpus import KIB, MIB, PATTERN, Case, Content
+from ._lab import UNTIL_GO
 from ._law import law
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class OutputLaws:
     @law("streaming")
     def test_output_arrives_while_the_command_runs(self, lab: Lab) -> None:
         """The first words can be read before the command has written its last."""
-        process = lab.env.start("echo ready; while [ ! -e go ]; do sleep 0.05; done; echo done", cwd=lab.root)
+        process = lab.env.start(f"echo ready; {UNTIL_GO}; echo done", cwd=lab.root)
         chunks = iter(process)
         same_bytes("the first words", b"ready\n", next(chunks)[1])
         equal("state while it runs", "dispatched", process.state)

@@ -20,6 +20,7 @@ from hermes_env import (
 
 from ._check import equal, holds, same_bytes
 from ._corpus import NASTY_NAMES, NASTY_VALUES
+from ._lab import UNTIL_GO
 from ._law import law
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ END
     @law()
     def test_a_wait_that_runs_out_kills_nothing(self, lab: Lab) -> None:
         """`wait(timeout)` raises TimeoutError, the command goes on, and a later wait has its result."""
-        process = lab.env.start("while [ ! -e go ]; do sleep 0.05; done; echo done", cwd=lab.root)
+        process = lab.env.start(f"{UNTIL_GO}; echo done", cwd=lab.root)
         with pytest.raises(TimeoutError) as caught:
             process.wait(0.3)
         holds(not isinstance(caught.value, HermesEnvError), "the wait was taken for the command's deadline")
@@ -282,7 +283,7 @@ END
     @law("kill_scope=command")
     def test_a_kill_spares_other_commands(self, lab: Lab) -> None:
         """Killing one command leaves others in the same environment, and their files, alone."""
-        other = lab.env.start("while [ ! -e go ]; do sleep 0.05; done; echo survived", cwd=lab.root)
+        other = lab.env.start(f"{UNTIL_GO}; echo survived", cwd=lab.root)
         victim = lab.env.start("sleep 600")
         lab.until(lambda: victim.state == "dispatched", "the command is dispatched")
         victim.kill()
@@ -302,11 +303,11 @@ END
     @law("kill_scope=command")
     def test_terminate_lets_a_command_clean_up(self, lab: Lab) -> None:
         """`terminate` sends TERM first, so that a handler can run; a command that ignores it is killed."""
-        script = "trap 'echo bye >bye; exit 0' TERM; : >up; while :; do sleep 0.05; done"
+        script = f"trap 'echo bye >bye; exit 0' TERM; : >up; {UNTIL_GO}"
         _terminate(lab, lab.env.start(script, cwd=lab.root), grace=lab.patience / 2)
         same_bytes("what the handler wrote", b"bye\n", lab.sh("cat bye").stdout)
         lab.sh("rm up")
-        script = "trap '' TERM; : >up; while :; do sleep 0.05; done"
+        script = f"trap '' TERM; : >up; {UNTIL_GO}"
         with lab.soon("the end of a command that ignores TERM"):
             _terminate(lab, lab.env.start(script, cwd=lab.root), grace=0.3)
 
@@ -336,7 +337,7 @@ END
 def _tree(lab: Lab) -> str:
     """A script whose children are hard to find; each leaves a growing file as its sign of life."""
     beat = {
-        name: f"while :; do echo x >>{lab.path(name)}; sleep 0.05; done"
+        name: f"n=0; while [ $n -lt 600 ]; do n=$((n+1)); echo x >>{lab.path(name)}; sleep 0.05; done"
         for name in ("child", "nested", "nohup", "session")
     }
     own_session = f"setsid sh -c '{beat['session']}'" if _has(lab, "setsid") else beat["session"]

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from ._law import NOT_APPLICABLE, Law
+from ._law import NOT_APPLICABLE, Hung, Law, within
 from ._observe import Observed, observe
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment
+
+    from ._lab import Lab
 
 Outcome = Literal["passed", "failed", "gap", "not_applicable"]
 
@@ -75,16 +77,23 @@ class Recorder:
         self.entries[item.nodeid] = Entry(law, suite.__name__)
         self.subjects.setdefault(suite.__name__, Subject(suite))
 
-    def observe(self, suite: type, env: BaseEnvironment) -> None:
-        """Look once at what the environment really can do."""
+    def observe(self, suite: type, lab: Lab) -> None:
+        """Look once at what the environment declares and what it really can do; one that hangs shows nothing."""
         subject = self.subjects[suite.__name__]
         if subject.observed is None:
             subject.observed = Observed()
-            subject.observed = observe(env)
-            subject.environment = f"{type(env).__module__}:{type(env).__qualname__}"
-            capabilities = env.capabilities
-            subject.declared = {name: getattr(capabilities, name) for name in type(capabilities).__dataclass_fields__}
-            subject.declared["stdin_mode"] = env.stdin_mode.value
+            try:
+                within(lab.deadline, lambda: self._observe(subject, lab.env))
+            except Hung:
+                lab.abandon()
+
+    @staticmethod
+    def _observe(subject: Subject, env: BaseEnvironment) -> None:
+        subject.environment = f"{type(env).__module__}:{type(env).__qualname__}"
+        capabilities = env.capabilities
+        subject.declared = {name: getattr(capabilities, name) for name in type(capabilities).__dataclass_fields__}
+        subject.declared["stdin_mode"] = env.stdin_mode.value
+        subject.observed = observe(env)
 
     # -- pytest's hooks -------------------------------------------------------------------------------------------
 

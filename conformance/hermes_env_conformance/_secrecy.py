@@ -15,13 +15,14 @@ import pytest
 from hermes_env import CommandCancelled, HermesEnvError
 
 from ._check import equal, holds
+from ._lab import UNTIL_GO
 from ._law import law
 from ._watch import canary, heard, watched_argv
 
 if TYPE_CHECKING:
     from ._lab import Lab
 
-_WAIT = ": >started; while [ ! -e go ]; do sleep 0.05; done"
+_WAIT = f": >started; {UNTIL_GO}"
 
 
 class SecrecyLaws:

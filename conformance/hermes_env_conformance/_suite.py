@@ -77,7 +77,7 @@ class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws
         if reason := self.known_gaps.get(declared.name):
             request.node.add_marker(pytest.mark.xfail(reason=reason, strict=True))
         lab = Lab(self._bench(request), declared.name)
-        recorder.observe(type(self), lab.env)
+        recorder.observe(type(self), lab)
         yield lab
         lab.end()
 

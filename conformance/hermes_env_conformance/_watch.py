@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PAUSE = 0.003
 _INSIDE = """
 echo ready
-while [ ! -e stop-looking ]; do
+n=0; while [ ! -e stop-looking ] && [ $n -lt 2400 ]; do n=$((n+1))
   for f in $(grep -lsF -f needle /proc/[0-9]*/cmdline); do
     IFS= read -r name <"${f%cmdline}comm" 2>/dev/null; echo "$f $name"
   done
@@ -82,7 +82,7 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
         stop.set()
         thread.join()
         lab.sh(": >stop-looking")
-        lines = inside.wait(lab.patience).text.splitlines()[1:]
+        lines = inside.wait(lab.deadline).text.splitlines()[1:]
         sightings.found.update(f"inside: {line.partition(' ')[2]}" for line in lines)
         lab.sh("rm -f needle")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from hermes_env._codec import decode_lossless
-from hermes_env._errors import BackendUnavailable, InvalidArgument
+from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
 from . import _failure
@@ -179,13 +179,16 @@ def conformance(
     name: Name,
     option: Options = None,
     options_file: OptionsFile = None,
-    profile: Annotated[str, typer.Option("--profile", metavar="quick|default|full")] = "default",
+    profile: Annotated[Literal["quick", "default", "full"], typer.Option("--profile")] = "default",
     chapter: Annotated[list[str] | None, typer.Option("--chapter", metavar="CHAPTER", help="Repeatable.")] = None,
     law: Annotated[list[str] | None, typer.Option("--law", metavar="LAW", help="Only this one. Repeatable.")] = None,
     gap: Annotated[
         list[str] | None, typer.Option("--gap", metavar="LAW=REASON", help="A known gap; it must fail. Repeatable.")
     ] = None,
     report: Annotated[str | None, typer.Option("--report", metavar="DIR", help="Write reports there.")] = None,
+    workspace: Annotated[
+        str, typer.Option("--workspace", metavar="DIR", help="Directory inside, where the laws may work.")
+    ] = "/tmp",  # noqa: S108 - inside the environment, where the laws make private directories of their own
     against: Annotated[
         str | None, typer.Option("--against", metavar="TEXT", help="What this is proven against.")
     ] = None,
@@ -193,8 +196,6 @@ def conformance(
     """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
     from ._settings import pairs, settle
 
-    if profile not in ("quick", "default", "full"):
-        raise InvalidArgument("--profile", "must be quick, default or full")
     try:
         from hermes_env_conformance import run as run_suite
     except ModuleNotFoundError as error:
@@ -208,5 +209,6 @@ def conformance(
         laws=law or (),
         known_gaps=pairs("--gap", gap or ()),
         report=report,
+        workspace=workspace,
         against=against,
     )

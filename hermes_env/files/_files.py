@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,10 +14,12 @@ from . import _checks
 from ._types import Change, FileStat, HardLinks, MakeDir, Move, Remove, Write, WriteResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hermes_env._base import BaseEnvironment
     from hermes_env._launch import StdinLike
+
+    from ._native import NativeEngine
 
 
 class Engine(Protocol):
@@ -152,6 +155,63 @@ class Files:
         """
         return self._engine.sha256(_checks.checked_path("path", path))
 
+    # -- to and from this machine ---------------------------------------------------------------------------------
+
+    def upload(
+        self,
+        local: str | os.PathLike[str],
+        remote: str,
+        *,
+        mode: int | None = None,
+        make_parents: bool = False,
+        durable: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> WriteResult:
+        """Copy a file of this machine into the environment, as `write_bytes` does.
+
+        Args:
+            local: A regular file here; it is never held in memory.
+            remote: The file there.
+            mode: Permission bits; None keeps those of an existing file and leaves a new one to the umask.
+            make_parents: Make missing directories above it.
+            durable: See `write_bytes`.
+            progress: Called with the bytes sent so far.
+
+        Raises:
+            OSError: One of the files, by its path as given.
+            HermesEnvError: As `write_bytes`.
+        """
+        engine = _native_engine(None)
+        chunks = engine.chunks(_checks.checked_path("local", os.fspath(local)))
+        data = _counted(chunks, progress)
+        return self.write_bytes(remote, data, mode=mode, make_parents=make_parents, durable=durable)
+
+    def download(
+        self,
+        remote: str,
+        local: str | os.PathLike[str],
+        *,
+        durable: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> WriteResult:
+        """Copy a file of the environment to this machine: whole and checked, or not at all.
+
+        Args:
+            remote: A regular file there; it is never held in memory.
+            local: The file here; replaced in one step when all has arrived.
+            durable: See `write_bytes`.
+            progress: Called with the bytes received so far.
+
+        Raises:
+            OSError: One of the files, by its path as given.
+            FileChanged, HermesEnvError: As `read_chunks`; the local file is as it was.
+        """
+        target = _checks.file_path("local", os.fspath(local))
+        change = Write(path=target, data=_counted(self.read_chunks(remote), progress))
+        result = _native_engine(None).commit([change], durable=durable)[0]
+        assert result is not None
+        return result
+
     # -- names ----------------------------------------------------------------------------------------------------
 
     def exists(self, path: str) -> bool:
@@ -252,6 +312,23 @@ class Files:
         return self._engine.commit(checked, durable=durable)
 
 
+def _native_engine(env: BaseEnvironment | None) -> NativeEngine:
+    """Operations on this machine, relative to the environment's directory or to the process's own."""
+    from ._native import NativeEngine
+
+    return NativeEngine(lambda: None if env is None else env.cwd)
+
+
+def _counted(chunks: Iterator[bytes], progress: Callable[[int], None] | None) -> Iterator[bytes]:
+    """Chunks as they pass, with a report after each."""
+    total = 0
+    for chunk in chunks:
+        yield chunk
+        total += len(chunk)
+        if progress is not None:
+            progress(total)
+
+
 def _check_data(data: StdinLike) -> None:
     if data is None:
         raise InvalidArgument("data", "is None; empty bytes make an empty file")
@@ -266,6 +343,4 @@ class NativeFiles(Files):
     """Files of this machine by its own system calls, for environments that share its file system."""
 
     def __init__(self, env: BaseEnvironment) -> None:
-        from ._native import NativeEngine
-
-        super().__init__(env, NativeEngine(lambda: env.cwd))
+        super().__init__(env, _native_engine(env))

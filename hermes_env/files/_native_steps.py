@@ -225,19 +225,23 @@ def carry_over(name: bytes, dst: bytes, batch: Batch, path: str) -> None:
     try:
         shutil.copy2(name, temp, follow_symlinks=False)
         if not os.path.islink(name):
-            old = os.lstat(name)
-            with open(temp, "rb+") as copy:
-                paths.take_over(copy.fileno(), name, old)
-                os.fchmod(copy.fileno(), stat.S_IMODE(old.st_mode))
-                if batch.durable:
-                    os.fsync(copy.fileno())
-            if digest_of(temp) != digest_of(name):
-                raise FileChanged(path, "the copy on the other file system differs")
+            _check_copy(name, temp, path, durable=batch.durable)
         os.rename(temp, dst)
     except BaseException:
         discard(temp)
         raise
     os.unlink(name)
+
+
+def _check_copy(name: bytes, copy: bytes, path: str, *, durable: bool) -> None:
+    old = os.lstat(name)
+    with open(copy, "rb+") as file:
+        paths.take_over(file.fileno(), name, old)
+        os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+        if durable:
+            os.fsync(file.fileno())
+    if digest_of(copy) != digest_of(name):
+        raise FileChanged(path, "the copy on the other file system differs")
 
 
 class MakeDirStep:

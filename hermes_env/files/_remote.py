@@ -7,7 +7,14 @@ import os
 from typing import TYPE_CHECKING
 
 from hermes_env._codec import encode_lossless
-from hermes_env._errors import FileChanged, OutcomeUnknown, TransportError
+from hermes_env._errors import (
+    CommandCancelled,
+    CommandTimeout,
+    FileChanged,
+    HermesEnvError,
+    OutcomeUnknown,
+    TransportError,
+)
 
 from . import _stats
 from ._bridge import bridged
@@ -15,6 +22,7 @@ from ._digest import Tally
 from ._frames import records
 from ._oserror import named_error
 from ._script_read import LIST_SCRIPT, READ_SCRIPT, STAT_SCRIPT, SUM_SCRIPT
+from ._script_write import SWEEP_SCRIPT
 from ._transfer import Part, Transfer
 from ._wire import ending, local_name, new_nonce
 from ._write_request import WriteRequest
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
 
 _TRIES = 3
 """Times that a file is read again when it was replaced while it was read."""
+_CLEANING = 10.0
+"""Seconds for removing what a killed write left."""
 _ARGUMENTS = 60_000
 """Bytes of paths in one script run: Linux takes 2 MiB of arguments in all, other carriers less."""
 
@@ -46,13 +56,24 @@ class ScriptEngine:
     def commit(self, changes: Sequence[Change], *, durable: bool) -> tuple[WriteResult | None, ...]:
         """Apply all changes or none, in one round trip."""
         request = WriteRequest(changes, new_nonce(), with_cksum=not self._has_sha256, durable=durable)
-        result = self._env.run_script(request.script, request.args, stdin=request.stdin())
+        try:
+            result = self._env.run_script(request.script, request.args, stdin=request.stdin())
+        except (CommandTimeout, CommandCancelled):
+            self._clean(request)
+            raise
         found = records(result.stdout, request.nonce)
         if not found:
             raise OutcomeUnknown(f"the write script ended without saying how ({ending(result)})", result)
         results = request.results(found[-1])
         self._learn(result.verified_by for result in results if result is not None)
         return results
+
+    def _clean(self, request: WriteRequest) -> None:
+        """A script that was killed left its temporary files; where this fails too, a later write sweeps them."""
+        try:
+            self._env.run_script(SWEEP_SCRIPT, request.sweep_args(), timeout=_CLEANING)
+        except HermesEnvError:
+            return
 
     def _learn(self, tools: Iterator[str | None] | Sequence[str | None]) -> None:
         if any(tool not in (None, "none", "cksum") for tool in tools):

@@ -9,7 +9,11 @@ kept() {
   if mounted "$1"; then E=EBUSY; else E=EPERM; fi
 }
 set_state() { state=$1; eval "state$i=\$1 K$i=\$K y$i=\$inplace"; }
-backup() { K=$D$mark$i.bak; eval "K$i=\$K"; ln "$P" "$K" 2>/dev/null || cp -pP "$P" "$K" 2>/dev/null || { denied "$D"; stop "$E" 'no backup can be made'; }; }
+backup() {
+  K=$D$mark$i.bak; eval "K$i=\$K"
+  ln "$P" "$K" 2>/dev/null || cp -pP "$P" "$K" 2>/dev/null && return
+  denied "$D"; stop "$E" 'no backup can be made'
+}
 copy_aside() {
   K=$D$mark$i.bak; eval "K$i=\$K"
   fill "$K" cat <"$P"
@@ -69,17 +73,36 @@ do_R() {
     K=$D$mark$i.bak; eval "K$i=\$K"
     mv -f "$P" "$K" 2>/dev/null
   fi
-  there "$P" && { if [ "$X" = 2 ] && ! empty "$P" && [ "${flags#*f}" = "$flags" ]; then E=ENOTEMPTY; else kept "$P" "$D"; fi; stop "$E"; }
+  if there "$P"; then
+    kept "$P" "$D"
+    [ "$X" != 2 ] || [ "${flags#*f}" != "$flags" ] || empty "$P" || E=ENOTEMPTY
+    stop "$E"
+  fi
   set_state done
   flush "$D"
 }
+# Moves to another file system: the copy is checked before the original goes.
+carry() {
+  T=$D$mark$i.tmp; eval "T$i=\$T"
+  cp -pP "$S" "$T" 2>/dev/null || { broken "$D" ''; stop "$E" dst; }
+  if [ ! -L "$S" ]; then
+    ident "$S"; size_of "$V"; hash "$S" "$Z"; a="$Z $SUM"
+    ident "$T"; size_of "$V"; hash "$T" "$Z"
+    [ "$a" = "$Z $SUM" ] || stop changed 'the copy on the other file system differs'
+    flush "$T"
+  fi
+  mv -f "$T" "$P" 2>/dev/null && rm -f "$S"
+}
 do_M() {
   same "$S" || stop changed 'changed meanwhile'
+  ident "${S%/*}/"; a=${V%%:*}
+  ident "$D"; b=${V%%:*}
+  [ "$a" = "$b" ] || [ -L "$S" ] || [ ! -d "$S" ] || stop EXDEV
   if [ "$X" = 2 ]; then rmdir "$P" 2>/dev/null || { kept "$P" "$D"; stop "$E" dst; }
   elif [ "$X" ] && [ "$count" -ne 1 ]; then backup
   fi
   set_state moving
-  mv -f "$S" "$P" 2>/dev/null
+  if [ "$a" = "$b" ]; then mv -f "$S" "$P" 2>/dev/null; else carry; fi
   if there "$S" || ! there "$P"; then
     denied "$D"; note=dst
     [ "$E" != EIO ] || { kept "$S" "${S%/*}/"; note=; }
@@ -92,11 +115,13 @@ do_D() { set_state done; }
 # Puts back what was done, last change first; lost names what could not be.
 undo() {
   [ "$phase" != over ] || return
+  # Temporary files first: they may stand in directories that were made.
   [ -z "$T" ] || rm -f "$T"
+  [ -z "$bundle" ] || rm -f "$bundle"
   last=$i
   while [ "$i" -gt 0 ]; do
     eval "state=\${state$i-}"
-    if [ "$state" ]; then load; undo_"$op"; fi
+    if [ "$state" ]; then load; [ -z "$T" ] || rm -f "$T"; undo_"$op"; fi
     [ "$i" -ne "$last" ] || [ "$state" ] || dirs
     i=$((i-1))
   done
@@ -125,8 +150,6 @@ undo_W() {
 undo_R() { [ "$state" != done ] || { [ "$K" ] && mv "$K" "$P" 2>/dev/null; } || fell; }
 undo_M() {
   [ "$state" = ready ] && return
-  eval "S=\$src$i"
-  S=$T
   there "$S" || mv "$P" "$S" 2>/dev/null || fell
   if [ "$X" = 2 ]; then mkdir "$P" 2>/dev/null || fell
   elif [ "$K" ]; then mv -f "$K" "$P" 2>/dev/null || fell

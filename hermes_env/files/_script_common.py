@@ -15,8 +15,13 @@ def dense(script: str) -> str:
 
 
 PROLOGUE = r"""
-POSIXLY_CORRECT=1; \set +e +u +x +f +v +C; \unset -f unset set command test printf echo cat cd rm mv ls wc read trap exit eval export kill true false chmod umask 2>/dev/null; \unalias -a 2>/dev/null
-unset POSIXLY_CORRECT CDPATH IFS ENV BASH_ENV QUOTING_STYLE; [ -n "${ZSH_VERSION-}" ] && emulate sh; LC_ALL=C; export LC_ALL
+POSIXLY_CORRECT=1; \set +e +u +x +f +v +C
+\unset -f unset set command test printf echo cat cd rm mv ls wc read trap exit eval export kill 2>/dev/null
+\unset -f true false chmod umask head tail stat cp ln chown sync dd df tr cmp readlink mkdir rmdir 2>/dev/null
+\unalias -a 2>/dev/null
+unset POSIXLY_CORRECT CDPATH IFS ENV BASH_ENV QUOTING_STYLE
+[ -n "${ZSH_VERSION-}" ] && emulate sh
+LC_ALL=C; export LC_ALL
 if [ -n "${BASH_VERSION-}" ]; then trap - DEBUG ERR RETURN; set +E +T +o pipefail; shopt -u expand_aliases; fi
 N=$1; shift
 nl='
@@ -42,6 +47,7 @@ why() {
     case $q in ''|*/) q=$q$c;; *) q=$q/$c;; esac
   done
   absent "$q"
+  [ "$E" ] || case $1 in */) [ -d "$q" ] || E=ENOTDIR;; esac
 }
 # Sets E when nothing can be reached under the name $1, whose directory is there.
 absent() {
@@ -83,11 +89,14 @@ digest() {
     openssl) openssl dgst -sha256 -r;;
     shasum) shasum -a 256;;
     sha256) sha256 -q;;
-    python3) python3 -IS -c 'import hashlib,sys;h=hashlib.sha256();[h.update(b) for b in iter(lambda:sys.stdin.buffer.read(1048576),b"")];print(h.hexdigest())';;
+    python3) python3 -IS -c 'import hashlib,sys
+h=hashlib.sha256()
+for b in iter(lambda:sys.stdin.buffer.read(1048576),b""):h.update(b)
+print(h.hexdigest())';;
     cksum) cksum;;
   esac 2>/dev/null
 }
-# Sets TOOLS, best first, for $1 bytes: openssl hashes five times as fast as sha256sum and starts in five times the time.
+# Sets TOOLS, best first, for $1 bytes: openssl hashes five times as fast as sha256sum and takes longer to start.
 tools() {
   if [ "$1" -lt 1500000 ]; then t='sha256sum openssl'; else t='openssl sha256sum'; fi
   TOOLS=

@@ -1,6 +1,6 @@
-"""The scripts that read contents, states and listings. Pure text.
+r"""The scripts that read contents, states and listings. Pure text.
 
-A content travels as ``\\nNONCE R SIZE BY\\n``, SIZE raw bytes, ``\\nNONCE T SUM\\n``: what a login script printed
+A content travels as ``\nNONCE R SIZE BY\n``, SIZE raw bytes, ``\nNONCE T SUM\n``: what a login script printed
 before is dropped, what got lost shows. An error is a record.
 """
 
@@ -58,7 +58,8 @@ pseudo() {
   fail ENOSPC 'no directory for a temporary copy of a file without a size'
 }
 i=0 copy=
-trap 'r=$?; [ -z "$copy" ] || rm -f "$copy"; trap - 0; exit "$r"' 0; trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'exit 143' 15
+trap 'r=$?; [ -z "$copy" ] || rm -f "$copy"; trap - 0; exit "$r"' 0
+trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'exit 143' 15
 while [ "$#" -gt 0 ]; do
   i=$((i+1)) path=$1 from=$2 limit=$3 copy=
   shift 3
@@ -99,9 +100,9 @@ stated() {
 
 _STAT_ONE = r"""
 i=1 path=$1 follow=$2
-if [ "$follow" ]; then [ -e "$path" ]; else there "$path"; fi || { why "$path"; rec fail "${E:-ENOENT}" 1 '' ''; exit 0; }
-stated "$path"
-[ "$st" ] || { why "$path"; rec fail "${E:-ENOENT}" 1 '' ''; exit 0; }
+seen() { if [ "$follow" ]; then [ -e "$path" ]; else there "$path"; fi; }
+seen && stated "$path"
+[ "${st-}" ] || { why "$path"; rec fail "${E:-ENOENT}" 1 '' ''; exit 0; }
 H=
 [ "$follow" ] || [ ! -L "$path" ] || { H=$(readlink "$path"; echo x); H=${H%x}; H=${H%"$nl"}; }
 rec ok "$st" "$H"

@@ -44,8 +44,14 @@ sweep() {
   done
 }
 # Keeps the values of change $i under numbered names, and gets them back.
-save() { eval "op$i=\$op P$i=\$P D$i=\$D T$i=\$T K$i= X$i=\$X V$i=\$V Z$i=\$size s$i=\$sha c$i=\$crc y$i=\$inplace f$i=\$flags q$i=\$cond S$i=\$seen g$i=\$gone Q$i=\$Q state$i=ready by$i=\$BY m$i=\$mode"; }
-load() { eval "op=\$op$i P=\$P$i D=\$D$i T=\$T$i K=\$K$i X=\$X$i V=\$V$i size=\$Z$i sha=\$s$i crc=\$c$i inplace=\$y$i flags=\$f$i cond=\$q$i seen=\$S$i gone=\$g$i Q=\$Q$i state=\$state$i BY=\$by$i mode=\$m$i"; }
+save() {
+  eval "op$i=\$op P$i=\$P D$i=\$D T$i=\$T K$i= X$i=\$X V$i=\$V Z$i=\$size s$i=\$sha c$i=\$crc y$i=\$inplace"
+  eval "f$i=\$flags q$i=\$cond S$i=\$seen Q$i=\$Q state$i=ready by$i=\$BY m$i=\$mode src$i=\$S"
+}
+load() {
+  eval "op=\$op$i P=\$P$i D=\$D$i T=\$T$i K=\$K$i X=\$X$i V=\$V$i size=\$Z$i sha=\$s$i crc=\$c$i inplace=\$y$i"
+  eval "flags=\$f$i cond=\$q$i seen=\$S$i Q=\$Q$i state=\$state$i BY=\$by$i mode=\$m$i S=\$src$i"
+}
 # Ends with the error $1 at change $i, and everything as it was. $2 is for people.
 stop() {
   code=$1 note=$2 at=$i lost=
@@ -79,7 +85,7 @@ slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size";
 # Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
 trailer() {
   ident "$1"; size_of "$V"; total=$Z
-  t=$(tail -c 27 <"$1" 2>/dev/null | tr '\000' x)
+  t=$(tail -c 27 <"$1" 2>/dev/null)
   case $t in 1?????????" $N") ;; *) stop cut "$total";; esac
   t=$((${t%% *}-1000000000)); total=$((total-t-27))
   manifest=$(tail -c $((t+27)) <"$1" | head -c "$t")
@@ -117,7 +123,11 @@ verify() {
   ident "$1"; size_of "$V"
   [ "$Z" = "$size" ] || { SUM=- BY=size; return 1; }
   hash "$1" "$size"
-  case $BY in none) return 0;; cksum) [ "$crc" = - ] && { BY=none; return 0; }; [ "$SUM" = "$crc" ];; *) [ "$SUM" = "$sha" ];; esac
+  case $BY in
+    none) return 0;;
+    cksum) [ "$crc" = - ] && { BY=none; return 0; }; [ "$SUM" = "$crc" ];;
+    *) [ "$SUM" = "$sha" ];;
+  esac
 }
 flush() {
   [ "$sync" = 1 ] || return 0
@@ -159,7 +169,11 @@ octal() {
 parents() {
   q=${1%/} Q=$q
   while w=${q%/*} && [ "$w" != "$q" ] && [ "$w" ] && ! there "$w"; do q=$w; Q=$Q$nl$q; done
-  ( umask "$um"; mkdir -p "$1" 2>/dev/null ) || { w=${q%/*}; why "${w:-/}"; [ "$E" ] || { [ -d "${w:-/}" ] || E=ENOTDIR; }; [ "$E" ] || denied "${w:-/}"; stop "$E"; }
+  ( umask "$um"; mkdir -p "$1" 2>/dev/null ) && return
+  a=${q%/*}; a=${a:-/}
+  why "$a/"
+  [ "$E" ] || denied "$a"
+  stop "$E"
 }
 # Owner and mode of the old file go to the temporary one; what cannot be restored makes the write go in place.
 dress() {
@@ -167,7 +181,9 @@ dress() {
     if [ "$mode" ]; then chmod "$mode" "$T" 2>/dev/null || stop EPERM; else ( umask "$um"; chmod =rw "$T" ); fi
     return
   fi
-  case $acl in *+) cp --attributes-only --preserve=mode,ownership,xattr "$P" "$T" 2>/dev/null || { inplace=1; return; };; esac
+  case $acl in
+    *+) cp --attributes-only --preserve=mode,ownership,xattr "$P" "$T" 2>/dev/null || { inplace=1; return; };;
+  esac
   [ "${V#* }" = "$own" ] || chown "$own" "$T" 2>/dev/null || chown ":${own#*:}" "$T" 2>/dev/null
   ident "$T"
   if [ "${V#* }" != "$own" ]; then inplace=1; return; fi
@@ -226,7 +242,6 @@ prep_M() {
     fi
   fi
   expect "$S"
-  ident "$S"; gone=$V
   [ -d "$S" ] && [ ! -L "$S" ] || return
   a=$(cd -P "$S" 2>/dev/null && pwd -P) b=$(cd -P "$D" 2>/dev/null && pwd -P)
   case $b/ in "$a"/*) stop EINVAL 'is inside itself';; esac
@@ -250,16 +265,14 @@ while [ "$#" -gt 0 ]; do
   i=$((i+1))
   op=$1 path=$2 dst=$3 cond=$4 mode=$5 flags=$6
   shift 6
-  P= D= T= K= X= V= size=0 sha= crc= inplace= seen= gone= Q= BY=none state= acl= own= oct=
-  case $op in W) prep_W;; R) prep_R;; M) prep_M; T=;; D) prep_D;; esac
+  P= D= T= K= X= V= size=0 sha= crc= inplace= seen= Q= BY=none state= acl= own= oct=
+  prep_"$op"
   save
-  [ "$op" != M ] || eval "src$i=\$S"
 done
 phase=commit i=0
 while [ "$i" -lt "$count" ]; do
   i=$((i+1))
   load
-  [ "$op" != M ] || eval "S=\$src$i"
   do_"$op"
   a=1; [ -z "$inplace" ] || a=0
   n=0; [ "$X" ] || n=1
@@ -280,3 +293,11 @@ rec ok $out
 COMMIT_SCRIPT = dense(
     PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
 )
+
+_SWEEP = r"""
+trap - 0
+for path; do resolve "$path" && sweep "$D"; done
+"""
+
+SWEEP_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + _SETUP + _SWEEP)
+"""Clears what killed writers left. Arguments: those of the write script up to WRITES, then paths."""

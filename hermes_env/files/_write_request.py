@@ -62,6 +62,11 @@ class WriteRequest:
         for change in changes:
             self.args += _words(change)
 
+    def sweep_args(self) -> list[str]:
+        """Arguments of the script that clears what a killed run left."""
+        written = [local_name(change.path) for change in self._changes if isinstance(change, Write)]
+        return [self.nonce, "-", "0", "0", "0", *written]
+
     def stdin(self) -> StdinLike | None:
         """The contents, one after the other."""
         if not self._contents:

@@ -11,10 +11,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from hermes_env import BaseEnvironment, CommandCancelled, open_environment
 from tests.benchmarks.harness import Row, compare, measured, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MIB = 1 << 20
 

@@ -34,7 +34,7 @@ SHOW = ("--script", 'echo "$LABEL $SIZE $LENGTH"')
         (("exec", "local", "--user", "nobody", "--", "true"), 125, ["user"]),
         (("exec", "local", "--colour", "--", "true"), 125, ["--colour", "exec --help"]),
         (("paint",), 2, ["paint", "--help"]),
-        (("conformance", "local", "--profile", "huge"), 2, ["quick, default or full"]),
+        (("conformance", "local", "--profile", "huge"), 2, ["--profile", "quick", "full"]),
         (("write", "local", "/tmp/never", "--mode", "rw"), 2, ["octal"]),
     ],
 )

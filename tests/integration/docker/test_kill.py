@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,6 +79,19 @@ def test_kill_reaches_another_users_command(env: BaseEnvironment, mark: str) -> 
     assert caught.value.result.state == "cancelled" and not caught.value.result.kill_unconfirmed
 
 
+def test_kill_while_the_engine_still_starts_the_command(env: BaseEnvironment, mark: str) -> None:
+    """The engine answers before the process exists: a kill in between is not lost."""
+    for pause in (0, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04) * 3:
+        process = env.start(f"sleep {mark}")
+        wait_until(lambda started=process: started.state == "dispatched", "never dispatched")  # type: ignore[misc]
+        time.sleep(pause)
+        process.kill()
+        with pytest.raises(CommandCancelled):
+            process.wait(30)
+    time.sleep(1)
+    assert sleeping(mark) == []
+
+
 def test_kill_leaves_other_commands_alone(env: BaseEnvironment, mark: str) -> None:
     """Only the killed command's tree ends."""
     other = env.start('read -r line; echo "$line"', live_stdin=True)
@@ -130,14 +144,13 @@ CLIENT = textwrap.dedent(
 def test_client_killed_with_its_commands_running(engine: Engine, mark: str, listed: Callable[[], set[str]]) -> None:
     """When the client is SIGKILLed every process of its commands ends by itself; `reap` then removes the container."""
     client = subprocess.Popen([sys.executable, "-c", CLIENT, IMAGE, engine.host, mark], stdout=subprocess.PIPE)
+    assert client.stdout is not None
     try:
-        assert client.stdout is not None
         ident = client.stdout.readline().decode().strip()
         wait_until(lambda: len(sleeping(mark)) == 6, "the commands did not start")
     finally:
         client.send_signal(signal.SIGKILL)
-        client.wait()
-        client.stdout.close()
+        client.communicate()
     wait_until(lambda: sleeping(mark) == [], "commands outlived their client")
     assert engine.inspect(ident, "{{.State.Running}}") == "true", "the container itself stays"
     assert ident in reap("docker", host=engine.host)
@@ -156,11 +169,15 @@ def test_detached_container_outlives_its_client(engine: Engine) -> None:
     )
     ident = made.stdout.decode().strip()
     try:
-        wait_until(lambda: b"hermes-env-detached" in engine.cli("top", ident, "-eo", "pid,args").stdout, "no keeper")
+        wait_until(lambda: re.search(rb"hermes-env-detached \d+\n", _top(engine, ident)) is not None, "no keeper")
         assert ident not in reap("docker", host=engine.host)
         assert engine.inspect(ident, "{{.State.Running}}") == "true"
     finally:
         engine.cli("rm", "--force", ident)
+
+
+def _top(engine: Engine, ident: str) -> bytes:
+    return engine.cli("top", ident, "-eo", "pid,args").stdout
 
 
 def test_keyboard_interrupt_kills(engine: Engine, mark: str) -> None:

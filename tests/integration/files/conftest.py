@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hermes_env import BaseEnvironment, CommandEnvironment, Files, Launch, open_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 NOBODY = 65534
 
@@ -56,7 +59,6 @@ class Place:
     env: BaseEnvironment
     user: str
     native: bool
-    made: list[str] = field(default_factory=list)
 
     def put(self, name: str, data: bytes = b"", mode: int = 0o644) -> Path:
         """Make a file that belongs to the acting user, without the code under test."""
@@ -130,26 +132,31 @@ VARIANTS = [
 ]
 
 
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """A directory that every user can reach; pytest's own are closed to others whenever another run starts."""
+    with tempfile.TemporaryDirectory(prefix="hermes-files-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 @pytest.fixture(scope="session")
-def applets(tmp_path_factory: pytest.TempPathFactory) -> str:
+def applets() -> Iterator[str]:
     """A directory that holds the applets of busybox and nothing else."""
     if shutil.which("busybox") is None:
         pytest.skip("busybox is not installed")
-    directory = tmp_path_factory.mktemp("applets")
-    subprocess.run(["busybox", "--install", "-s", directory], check=True)
-    for parent in [directory, *directory.parents][:4]:
-        parent.chmod(0o755)
-    return str(directory)
+    with open_directory() as directory:
+        subprocess.run(["busybox", "--install", "-s", directory], check=True)
+        yield str(directory)
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A directory that every user can reach."""
-    for parent in [tmp_path, *tmp_path.parents][:3]:
-        parent.chmod(0o755)
-    directory = tmp_path / "place"
-    directory.mkdir()
-    return directory
+def home() -> Iterator[Path]:
+    """Where the files of a test are."""
+    with open_directory() as directory:
+        place = directory / "place"
+        place.mkdir()
+        yield place
 
 
 @contextmanager

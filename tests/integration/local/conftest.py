@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hermes_env import BaseEnvironment, CommandEnvironment, Launch, open_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Wrapped(CommandEnvironment):

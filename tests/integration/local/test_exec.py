@@ -8,9 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 
@@ -24,6 +22,10 @@ from hermes_env import (
     Unsupported,
     open_environment,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 EVERY_BYTE = bytes(range(256)) + bytes(range(255, -1, -1))
 

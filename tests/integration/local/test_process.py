@@ -10,9 +10,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,6 +26,9 @@ from hermes_env import (
     Unsupported,
     open_environment,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TREES = {
     "plain": "sleep 300 & sleep 300 & sleep 300",

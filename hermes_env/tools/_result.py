@@ -1,0 +1,122 @@
+"""The final changes of a plan: for each file what it was and what it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+
+from hermes_env.tools._diff import MAX_DIFF_LINES, FileDiff, unified_diff
+
+if TYPE_CHECKING:
+    from hermes_env.tools._hunks import HunkReport
+    from hermes_env.tools._overlay import Entry, Overlay, Snapshot
+    from hermes_env.tools._splice import Splice
+
+ChangeKind = Literal["add", "update", "delete", "move"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What happens to one file."""
+
+    kind: ChangeKind
+    path: str
+    """The caller's path; of a move, where the file goes."""
+    after: bytes | None
+    """The new content; None for a delete."""
+    before: Snapshot | None = None
+    """The old file: at ``path``, or at ``source`` for a move; None for an add."""
+    source: str | None = None
+    """Where a moved file was."""
+    replaced: Snapshot | None = None
+    """The file that a move overwrites."""
+    mode: int | None = None
+    """Permission bits that the file keeps; None for a new file."""
+    link: bool = False
+    """A symbolic link is moved, deleted or replaced by a file, not its target."""
+    hunks: tuple[HunkReport, ...] = ()
+    splices: tuple[Splice, ...] | None = None
+    """The replaced ranges of ``before``, where one update is all that happened."""
+
+    @property
+    def content_changed(self) -> bool:
+        """The bytes differ, so this is more than a rename."""
+        return self.before is None or self.after != self.before.data
+
+    @property
+    def after_sha256(self) -> str | None:
+        """Hex digest of the new content."""
+        return None if self.after is None else sha256(self.after).hexdigest()
+
+    def diff(self, *, max_lines: int | None = MAX_DIFF_LINES) -> FileDiff:
+        """Return the unified diff of this file."""
+        before = None if self.before is None else self.before.data
+        return unified_diff(
+            before,
+            self.after,
+            path=self.path,
+            old_path=self.source,
+            splices=self.splices,
+            max_lines=max_lines,
+        )
+
+
+def collect(overlay: Overlay) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
+    """Return the changes from the files as they were to now, and the unchanged paths."""
+    entries = [entry for entry in overlay.entries if entry.touched]
+    moved = _moved(entries)
+    changes: list[FileChange] = []
+    unchanged: list[str] = []
+    for entry in entries:
+        if entry.data is None:
+            if entry.original is not None and id(entry) not in moved:
+                link = entry.is_link
+                changes.append(FileChange("delete", entry.path, None, entry.original, link=link))
+            continue
+        change = _written(entry, moved)
+        if change is None:
+            unchanged.append(entry.path)
+        else:
+            changes.append(change)
+    return tuple(changes), tuple(unchanged)
+
+
+def _moved(entries: list[Entry]) -> dict[int, Entry]:
+    """Map each file that is gone to the one entry that has its content now."""
+    moved: dict[int, Entry] = {}
+    for entry in entries:
+        origin = entry.origin
+        if entry.data is None or origin is None or origin is entry or origin.data is not None:
+            continue
+        moved.setdefault(id(origin), entry)
+    return moved
+
+
+def _written(entry: Entry, moved: dict[int, Entry]) -> FileChange | None:
+    origin, data = entry.origin, entry.data
+    assert data is not None
+    source = origin.original if origin is not None else None
+    mode = source.mode if source is not None else None
+    hunks = tuple(entry.hunks)
+    if origin is not None and origin is not entry and moved.get(id(origin)) is entry:
+        return FileChange(
+            "move",
+            entry.path,
+            data,
+            source,
+            origin.path,
+            entry.original,
+            mode,
+            link=entry.moved_link,
+            hunks=hunks,
+            splices=entry.splices,
+        )
+    if entry.original is None:
+        return FileChange("add", entry.path, data, mode=mode, hunks=hunks)
+    if entry.is_link:
+        return FileChange("update", entry.path, data, entry.original, link=True, hunks=hunks)
+    if data == entry.original.data and mode == entry.original.mode:
+        return None
+    splices = entry.splices if origin is entry else None
+    return FileChange("update", entry.path, data, entry.original, mode=mode, hunks=hunks, splices=splices)

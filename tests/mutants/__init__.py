@@ -1,0 +1,1 @@
+"""Environments that are broken on purpose, one kind of fault each: the suite must fail every one of them."""
