@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import Capabilities, EnvironmentGone, HermesEnvError, StagedEnvironment
 
-from . import _failures, _sandbox, _sdk
+from . import _failures, _sandbox, _sdk, _transfer
 from ._keeper import Keeper
 from ._options import DaytonaOptions
-from ._upload import upload
 
 if TYPE_CHECKING:
     from hermes_env import Launch
@@ -35,6 +34,8 @@ class DaytonaEnvironment(StagedEnvironment):
     Options: ClassVar[type[Any] | None] = DaytonaOptions
     install: ClassVar[str] = _sdk.INSTALL
     max_reply_bytes: ClassVar[int] = 8 << 20
+    batch_bytes: ClassVar[int] = _transfer.POOLED
+    fetches: ClassVar[bool] = True
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
         super().__init__(options or DaytonaOptions.model_validate({}), **settings)
@@ -106,10 +107,20 @@ class DaytonaEnvironment(StagedEnvironment):
 
     def _stage(self, path: str, chunks: Iterator[bytes]) -> None:
         try:
-            upload(self._box.fs, path, chunks)
+            _transfer.upload(self._box.fs, path, chunks)
         except Exception as error:
             self._check_gone(error)
             raise
+
+    def _stage_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        try:
+            _transfer.upload_many(_sdk.load(), self._box.fs, files)
+        except Exception as error:
+            self._check_gone(error)
+            raise
+
+    def _fetch(self, path: str) -> Iterator[bytes]:
+        return _transfer.download(self._box.fs, path)
 
     def _unstage(self, path: str) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_detach_and_attach(opened: Open, shared: Emulator | None) -> None:
     env = opened()
     env.files.write_bytes("f", b"kept")
     ref = env.detach()
-    access = {} if shared is None else {"api_key": shared.key, "api_url": shared.api_url}
+    access: dict[str, Any] = {} if shared is None else {"api_key": shared.key, "api_url": shared.api_url}
     joined = attach(ref, **access)
     assert joined.files.read_bytes("f") == b"kept"
     joined.close()

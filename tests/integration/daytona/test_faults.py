@@ -91,9 +91,9 @@ def test_a_command_runs_once_when_its_answer_is_lost(faulty: Open, emulator: Emu
 
 
 def test_a_dispatch_that_never_arrived_is_said_to_have_run_nothing(faulty: Open, emulator: Emulator) -> None:
-    """A dispatch that was reset before it arrived is found out by a look, and nothing runs later."""
+    """A dispatch that never arrived, however often the SDK sent it, is found out by a look, and nothing runs later."""
     env = faulty()
-    emulator.fail("execute", "drop_before", reset=True)
+    emulator.fail("execute", "drop_before", reset=True, times=4)
     with pytest.raises(StagingError, match="nothing ran"):
         env.exec("echo ran >>log")
     assert env.exec("cat log; :").text == ""
@@ -263,7 +263,8 @@ def test_a_stopped_sandbox_is_gone_until_it_is_attached_to(faulty: Open, emulato
 
     env = faulty()
     env.files.write_bytes("f", b"kept")
-    ref, access = env.ref, {"api_key": emulator.key, "api_url": emulator.api_url}
+    ref = env.ref
+    access: dict[str, Any] = {"api_key": emulator.key, "api_url": emulator.api_url}
     emulator.vanish(ident(env), "stopped")
     assert not env.alive()
     with pytest.raises(EnvironmentGone, match="attach"):
