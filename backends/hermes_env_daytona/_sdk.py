@@ -8,7 +8,6 @@ import importlib.util
 import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +27,7 @@ CREDENTIALS = (
 _PACKAGES = ("daytona", "daytona_sdk")
 """The maintained package, and its deprecated copy under another name: their classes are different objects."""
 
-_clients: weakref.WeakValueDictionary[tuple[str | None, ...], Any] = weakref.WeakValueDictionary()
+_clients: dict[tuple[str, ...], Any] = {}
 _lock = threading.Lock()
 
 
@@ -53,7 +52,8 @@ def load() -> Any:
 
 
 def connect(options: DaytonaOptions) -> Any:
-    """A client with these credentials. Clients are shared: each holds connections and an event socket.
+    """A client with these credentials. Clients are shared and kept: each holds connections, threads and an event socket
+    that it never closes (SDK 0.226.1).
 
     Raises:
         BackendUnavailable: No SDK, or no credentials.
