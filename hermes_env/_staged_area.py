@@ -195,7 +195,8 @@ class StagingArea:
                 break
             yield block
             done += len(block)
-        yield from self.pieces(path, size, done)
+        if done < size:
+            yield from self.pieces(path, size, done)
 
     def _blocks(self, path: str, size: int) -> Iterator[bytes]:
         """Blocks of a download; ends early when it fails."""

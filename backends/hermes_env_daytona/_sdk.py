@@ -52,8 +52,9 @@ def load() -> Any:
 
 
 def connect(options: DaytonaOptions) -> Any:
-    """A client with these credentials. Clients are shared and kept: each holds connections, threads and an event socket
-    that it never closes (SDK 0.226.1).
+    """A client with these credentials.
+
+    Clients are shared and kept: each holds connections, threads and an event socket that it never closes (SDK 0.226.1).
 
     Raises:
         BackendUnavailable: No SDK, or no credentials.

@@ -123,6 +123,53 @@ def test_an_sdk_error_never_stops_the_sandbox(faulty: Open, emulator: Emulator) 
     assert "change" not in emulator.counts(ident(env)) and "delete" not in emulator.counts(ident(env))
 
 
+# -- downloads ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        None,
+        {"kind": "abort", "value": 6 << 20},
+        {"kind": "abort", "value": 6 << 20, "reset": True},
+        {"kind": "drop_before"},
+        {"kind": "status", "value": 500},
+        {"kind": "throttle", "value": 32 << 20},
+    ],
+    ids=lambda fault: "boundary" if fault is None else "-".join(map(str, fault.values())),
+)
+def test_a_download_that_goes_wrong_is_made_good(
+    faulty: Open, emulator: Emulator, fault: dict[str, Any] | None
+) -> None:
+    """Content that ends a download early, and downloads that fail half way, still arrive whole."""
+    env = faulty()
+    tricky = b"" if fault else b"\r\n--DAYTONA-FILE-BOUNDARY--\r\n"
+    data = bytes(range(256)) * (20 << 10) + tricky + bytes(range(256)) * (20 << 10)
+    env.files.write_bytes("f", data)
+    emulator.forget()
+    if fault is not None:
+        emulator.fail("download", **fault)
+    assert env.files.read_bytes("f") == data
+    counts = emulator.counts()
+    assert counts["download"] == 1
+    throttled = fault is not None and fault["kind"] == "throttle"
+    assert (counts["execute"] == 1) is throttled
+
+
+def test_a_file_that_grows_while_it_is_fetched(faulty: Open, emulator: Emulator) -> None:
+    """Output to which a background child still adds arrives as it was when the command ended."""
+    env = faulty()
+    emulator.fail("download", "hold_before")
+    process = env.start(
+        "dd if=/dev/zero bs=65536 count=200 2>/dev/null; (until [ -e go ]; do sleep 0.02; done; echo x) &"
+    )
+    emulator.wait_held("download")
+    env.exec(": >go")
+    emulator.release()
+    result = process.wait(60)
+    assert result.stdout == bytes(200 << 16) and result.held == ("stdout", "stderr")
+
+
 # -- cancellation -------------------------------------------------------------------------------------------------
 
 

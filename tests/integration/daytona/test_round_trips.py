@@ -35,6 +35,24 @@ def test_what_a_call_costs(faulty: Open, emulator: Emulator, work: Work, wanted:
     assert emulator.counts() == wanted
 
 
+def test_a_large_read_is_one_download_more(faulty: Open, emulator: Emulator) -> None:
+    """What is too large for a reply comes by one download, whose digests the reply brings along."""
+    env, data = faulty(), bytes(range(256)) * (9 << 12)
+    env.files.write_bytes("f", data)
+    emulator.forget()
+    assert env.files.read_bytes("f") == data
+    assert emulator.counts() == {"upload": 1, "execute": 1, "download": 1}
+
+
+@pytest.mark.parametrize("size", [(2 << 20) + 1, 4 << 20, (4 << 20) + 1, (8 << 20) + 65_537])
+def test_large_output_arrives_once(faulty: Open, emulator: Emulator, size: int) -> None:
+    """Output that is downloaded has the length that the command wrote, whatever it is a multiple of."""
+    env, data = faulty(), (bytes(range(255)) * (size // 255 + 1))[:size]
+    result = env.exec("cat", stdin=data)
+    assert result.stdout == data and result.stdout_total == size
+    assert emulator.counts(env.ref.partition("://")[2])["download"] == 1
+
+
 def test_waiting_asks_for_nothing(faulty: Open, emulator: Emulator) -> None:
     """A command that takes its time is waited for by its one request."""
     env = faulty()
