@@ -12,6 +12,8 @@ from hermes_env import BaseEnvironment, open_environment
 from tests.emulators.daytona.client import Emulator
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "daytona"
+LIVE_OPTIONS: dict[str, Any] = {"ttl": 2400, "auto_delete": 0}
+"""A live sandbox lasts forty minutes at most, and goes when it is idle."""
 Open = Callable[..., BaseEnvironment]
 
 
@@ -35,7 +37,11 @@ def _opener(emulator: Emulator | None) -> Iterator[Open]:
     made: list[BaseEnvironment] = []
 
     def open_one(**settings: Any) -> BaseEnvironment:
-        access = {} if emulator is None else {"api_key": emulator.key, "api_url": emulator.api_url, "target": "local"}
+        access = (
+            LIVE_OPTIONS
+            if emulator is None
+            else {"api_key": emulator.key, "api_url": emulator.api_url, "target": "local"}
+        )
         env = open_environment("daytona", **{**access, **settings})
         made.append(env)
         return env

@@ -13,7 +13,7 @@ from hermes_env import BaseEnvironment, open_environment
 from hermes_env_conformance import ConformanceSuite
 from tests.emulators.daytona._switches import SDK_VERSION
 from tests.emulators.daytona.client import Emulator
-from tests.integration.daytona.conftest import LIVE
+from tests.integration.daytona.conftest import LIVE, LIVE_OPTIONS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -34,10 +34,10 @@ class TestConformance(ConformanceSuite):
 
     def open_environment(self, **settings: Any) -> BaseEnvironment:
         """A sandbox of the emulator, or a live one."""
-        access: dict[str, Any] = {}
+        access = LIVE_OPTIONS
         if self.emulator is not None:
             access = {"api_key": self.emulator.key, "api_url": self.emulator.api_url, "target": "local"}
-        return open_environment(self.backend, **access, **settings)
+        return open_environment(self.backend, **{**access, **settings})
 
 
 @pytest.mark.slow
