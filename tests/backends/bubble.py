@@ -1,16 +1,13 @@
-"""Commands in a bubble: the machine read-only, /tmp private, no network."""
+"""Commands in a bubble: the machine is read-only, /tmp private, and there is no network."""
 
 import shutil
 import tempfile
-from dataclasses import replace
 
 from hermes_env import CommandEnvironment, Launch
 
 
 class Bubble(CommandEnvironment):
-    """Everything of this machine can be read; only /tmp can be written, and goes with the environment."""
-
-    capabilities = replace(CommandEnvironment.capabilities, isolation="container")
+    """Only /tmp can be written, and goes with the environment. Processes are shared, so it claims no isolation."""
 
     def _open(self) -> None:
         self._tmp = tempfile.mkdtemp(prefix="bubble-")
@@ -20,4 +17,4 @@ class Bubble(CommandEnvironment):
 
     def _argv(self, launch: Launch) -> list[str]:
         view = ["--ro-bind", "/", "/", "--bind", self._tmp, "/tmp", "--dev", "/dev", "--proc", "/proc"]
-        return ["bwrap", *view, "--unshare-user-try", "--unshare-net", "--unshare-ipc", *launch.argv()]
+        return ["bwrap", *view, "--unshare-net", "--unshare-ipc", *launch.argv()]
