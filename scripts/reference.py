@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import hermes_env
@@ -172,7 +172,7 @@ def included(path: str) -> str:
 
 def _members(owner: type) -> Iterator[tuple[str, str, str]]:
     for name, value in vars(owner).items():
-        if name.startswith("_"):
+        if name.startswith(("_", "run_")) or name in ("open", "join"):  # what the framework itself calls
             continue
         if inspect.isfunction(value):
             yield name, _signature(value), _first(value)
@@ -189,9 +189,11 @@ def _signature(function: object) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
             keyword = True
             shown.append("*")
-        prefix = {parameter.VAR_KEYWORD: "**", parameter.VAR_POSITIONAL: "*"}.get(parameter.kind, "")
-        shown.append(prefix + parameter.name)
+        shown.append(_STARS.get(parameter.kind, "") + parameter.name)
     return f"({', '.join(shown)})"
+
+
+_STARS: dict[object, str] = {inspect.Parameter.VAR_KEYWORD: "**", inspect.Parameter.VAR_POSITIONAL: "*"}
 
 
 def _first(documented: object) -> str:
@@ -207,9 +209,11 @@ def _attribute_docs(owner: type) -> dict[str, str]:
         if isinstance(node, ast.AnnAssign | ast.Assign):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
             name = ast.unparse(target)
-            found[name] = "bytes" if ast.unparse(node).find("bytes") > 0 else ""
+            found[name] = ""
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and name:
             found[name] = " ".join(str(node.value.value).split())
+    silent = [name for name, text in found.items() if not text]
+    assert not silent, f"{owner.__name__} says nothing about {silent}"
     return found
 
 
@@ -217,8 +221,8 @@ def _properties(owner: type) -> dict[str, str]:
     return {name: _first(value) for name, value in vars(owner).items() if isinstance(value, property)}
 
 
-def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [heading, ("---",) * len(heading), *rows]
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
