@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ._base import BaseEnvironment
@@ -38,6 +38,10 @@ class StagedEnvironment(BaseEnvironment):
     capabilities = Capabilities(separate_stderr=True, exact_stdout=True, kill_scope="command")
     max_reply_bytes: ClassVar[int] = 4 << 20
     """Bytes of text that `_run` returns reliably; larger output is read back in parts of this size."""
+    batch_bytes: ClassVar[int] = 1 << 20
+    """Bytes of stdin up to which it goes to `_stage_many` together with the script."""
+    fetches: ClassVar[bool] = False
+    """The SDK downloads files: large output is read back by `_fetch`."""
 
     _area: StagingArea
 
@@ -72,6 +76,29 @@ class StagedEnvironment(BaseEnvironment):
 
         Raises:
             Exception: The file may or may not be there; the command is not dispatched.
+        """
+        raise NotImplementedError
+
+    def _stage_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Upload several small files; worth filling in where the SDK takes them in one request.
+
+        Args:
+            files: Path and content of each, as for `_stage`. The order does not matter.
+
+        Raises:
+            Exception: As `_stage`.
+        """
+        for path, content in files:
+            self._stage(path, iter([content]))
+
+    def _fetch(self, path: str) -> Iterator[bytes]:
+        """Download a file; asked only where `fetches` is declared.
+
+        What arrives is checked block by block. A block that is not what the environment says it is, or an error, makes
+        the framework go on by `_run`.
+
+        Args:
+            path: Absolute ASCII path of a file that may grow meanwhile.
         """
         raise NotImplementedError
 

@@ -30,6 +30,8 @@ LEASE_SECONDS = 3600
 """Age of a lease after which another client may remove the directory, if no script of it runs any more."""
 PIECE = 1 << 16
 """Output is read back in multiples of this many bytes."""
+BLOCK = 64 * PIECE
+"""Downloads are checked in blocks of this many bytes."""
 ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 """Spelled without options where possible: the only forms that every tool set has."""
 
@@ -116,8 +118,21 @@ _h_report() {
   if [ "$((_h_o + _h_e))" -le "$_h_l" ]; then
     _h_say out; [ "$_h_o" -eq 0 ] || _h_encode <"$_h_d/$_h_i.out"
     _h_say err; [ "$_h_e" -eq 0 ] || _h_encode <"$_h_d/$_h_i.err"
+  elif [ "$_h_b" -gt 0 ]; then
+    _h_say outsum; _h_sums "$_h_d/$_h_i.out" "$_h_o"
+    _h_say errsum; _h_sums "$_h_d/$_h_i.err" "$_h_e"
   fi
   _h_say end
+}
+_h_sums() {
+  _h_j=0
+  while [ "$_h_j" -lt "$2" ]; do
+    _h_s=$(($2 - _h_j))
+    dd if="$1" bs=@PIECE@ skip=$((_h_j / @PIECE@)) count="$_h_b" 2>/dev/null |
+      if [ "$_h_s" -lt $((_h_b * @PIECE@)) ]; then head -c "$_h_s"; else cat; fi |
+      { sha256sum || shasum -a 256 || openssl dgst -sha256 -r; } 2>/dev/null
+    _h_j=$((_h_j + _h_b * @PIECE@))
+  done
 }
 _h_finish() {
   echo "$@" >"$_h_d/$_h_i.tmp" && mv -f "$_h_d/$_h_i.tmp" "$_h_d/$_h_i.rc"
@@ -133,11 +148,11 @@ _h_held() {
   done 2>/dev/null
   [ -z "$_h_k" ] || sleep 0.1
 }
-""".replace("@MARK@", COMMAND_ID_VARIABLE)
+""".replace("@MARK@", COMMAND_ID_VARIABLE).replace("@PIECE@", str(PIECE))
 )
 
 _LOOK = r"""
-umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4
+umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4 _h_b=$5
 exec 2>/dev/null
 _h_lease
 if mkdir "$_h_d/$_h_i.claim"; then echo fenced >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
@@ -232,10 +247,14 @@ def renew_text(nonce: str, home: str) -> str:
     return _service(_RENEW, nonce, home)
 
 
-def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str) -> str:
+def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str, *, sums: bool = False) -> str:
     """Tell what became of a command. One that has not started never will: the look takes its claim."""
     script = _encoder(encoder) + REPORT + _LOOK
-    return _service(script, nonce, home, command_id, str(inline))
+    return _service(script, nonce, home, command_id, str(inline), str(_block_pieces(sums=sums)))
+
+
+def _block_pieces(*, sums: bool) -> int:
+    return BLOCK // PIECE if sums else 0
 
 
 def kill_text(nonce: str, home: str, command_id: str, grace: float) -> str:
@@ -315,6 +334,7 @@ def command_script(
     stdin_size: int | None,
     trash: Sequence[str] = (),
     claims: Sequence[str] = (),
+    sums: bool = False,
 ) -> bytes:
     """The staged script: claim, check, open, unlink, run, report.
 
@@ -326,8 +346,10 @@ def command_script(
         stdin_size: Bytes staged as stdin; None when there is none.
         trash: Ids of ended commands whose files can go.
         claims: Ids of commands so long ended that no dispatch of them can still be under way.
+        sums: The report gives digests of output that it does not carry.
     """
-    head = f"_h_d={_shell.quote(home)} _h_i={command.id} _h_n={command.nonce} _h_l={inline}\n"
+    head = f"_h_d={_shell.quote(home)} _h_i={command.id} _h_n={command.nonce} _h_l={inline}"
+    head += f" _h_b={_block_pieces(sums=sums)}\n"
     files = "".join(f' "$_h_d"/{old}.[!c]*' for old in trash)
     old_claims = "".join(f' "$_h_d/{old}.claim"' for old in claims)
     check = "" if stdin_size is None else _CHECK_STDIN.replace("@SIZE@", str(stdin_size))
