@@ -1,16 +1,14 @@
 """POSIX sh text of staged transport: the private directory, the fenced command, looking, killing and erasing. Pure.
 
-Files of one command, all in the client's own 0700 directory and made under ``umask 077``:
+Files of one command, all in the client's own 0700 directory and made under ``umask 077``::
 
-========== ========================================================================================
-``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
-``ID.in``  stdin; opened and unlinked before the command runs
-``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
-``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
-``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
-``.out``   stdout, ``.err`` stderr
-``.rc``    exit code or the reason why nothing ran, in place by rename
-========== ========================================================================================
+    ``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
+    ``ID.in``  stdin; opened and unlinked before the command runs
+    ``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
+    ``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
+    ``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
+    ``.out``   stdout, ``.err`` stderr
+    ``.rc``    exit code or the reason why nothing ran, in place by rename
 """
 
 from __future__ import annotations
@@ -396,5 +394,7 @@ def _body(command: Command) -> str:
     args = argv if command.cwd is None else (command.nonce, command.cwd, *argv)
     enter = "" if command.cwd is None else _shell.ENTER + "\n"
     variables = {**command.env, COMMAND_ID_VARIABLE: command.id}
+    guard = _shell.refuse_yash((*args, *variables.values()), command.nonce)
     errors = "2>&1" if command.merge_stderr else "2>&9"
-    return f'umask "$_h_m"\nexec {errors} 9>&-\n{_shell.assign_args(args)}\n{_shell.exports(variables)}{enter}{_BECOME}'
+    head = f'umask "$_h_m"\nexec {errors} 9>&-\n{guard}{_shell.assign_args(args)}\n'
+    return f"{head}{_shell.exports(variables)}{enter}{_BECOME}"

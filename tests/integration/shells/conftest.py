@@ -51,7 +51,7 @@ def open_shell(tmp_path: Path, label: str, transport: str) -> Iterator[Opener]:
                 root.mkdir(exist_ok=True)
                 options = {"sh": install(tmp_path / "shell", label), "variables": noise, "umask": umask}
                 options["root"] = str(root)
-            env = open_environment(TRANSPORTS[transport], cwd=str(tmp_path), **options)
+            env = open_environment(TRANSPORTS[transport], cwd=str(tmp_path), timeout=120, **options)
             return stack.enter_context(env)
 
         yield opener
