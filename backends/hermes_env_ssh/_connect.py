@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,34 @@ _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 _ERRORS = (paramiko.SSHException, OSError, EOFError)
 
 
+class _Transport(paramiko.Transport):
+    """A transport that drops what a thread still wants to send for a channel that was closed meanwhile.
+
+    Paramiko prepares a message under the channel's lock and sends it after letting go of that. When the server closes
+    the channel in between, the message follows our own CLOSE: OpenSSH and dropbear then end the whole connection, and
+    when a new channel has got the number, a command gets another one's bytes.
+    """
+
+    def _send_message(self, data: paramiko.Message) -> None:
+        """Send a message; every one for a channel comes here in its final order, one at a time."""
+        channel = getattr(_sending, "channel", None)
+        if channel is None or not channel.closed:
+            super()._send_message(data)  # type: ignore[misc]
+
+
+_sending = threading.local()
+
+
+@contextlib.contextmanager
+def _sending_for(channel: paramiko.Channel) -> Iterator[None]:
+    """What this thread sends now is for this channel."""
+    _sending.channel = channel
+    try:
+        yield
+    finally:
+        _sending.channel = None
+
+
 class SessionRefused(Exception):
     """The server does not open one more session now."""
 
@@ -57,6 +86,11 @@ class Connection:
     def is_alive(self) -> bool:
         """Whether it was not lost, as far as is known here."""
         return self.transport.is_active()
+
+    @property
+    def mixes_up_sessions(self) -> bool:
+        """Whether the server is dropbear: it loses sessions that are opened while others end (seen with 2022.83)."""
+        return "dropbear" in self.transport.remote_version
 
     def open_session(self, timeout: float) -> paramiko.Channel:
         """Open a session channel.
@@ -87,7 +121,8 @@ def request_exec(channel: paramiko.Channel, command: bytes) -> None:
     message.add_string(command)
     transport: Any = channel.get_transport()
     try:
-        transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
+        with _sending_for(channel):
+            transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
     except _ERRORS as error:
         raise ConnectionError("the SSH connection was lost") from error
 
@@ -99,7 +134,8 @@ def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
         BrokenPipeError: The channel or the connection is closed.
     """
     try:
-        sent: int = channel.send(cast("bytes", data))
+        with _sending_for(channel):
+            sent: int = channel.send(cast("bytes", data))
     except _ERRORS as error:
         raise BrokenPipeError("the channel is closed") from error
     if sent == 0:
@@ -109,8 +145,18 @@ def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
 
 def end_input(channel: paramiko.Channel) -> None:
     """Send end-of-file, unless nobody is there any more."""
-    with contextlib.suppress(*_ERRORS):
+    with contextlib.suppress(*_ERRORS), _sending_for(channel):
         channel.shutdown_write()
+
+
+def receive(channel: paramiko.Channel, stream: str, size: int) -> bytes:
+    """Take what has come on an output stream; the server learns that there is room again."""
+    take = channel.recv if stream == "stdout" else channel.recv_stderr
+    try:
+        with _sending_for(channel):
+            return take(size)
+    except _ERRORS as error:
+        raise ConnectionError("the SSH connection was lost") from error
 
 
 def close_channel(channel: paramiko.Channel) -> None:
@@ -128,7 +174,7 @@ def connect(target: Target) -> Connection:
     with contextlib.ExitStack() as undo:
         with _mapped(target):
             sock = _dial(target, undo)
-            transport = paramiko.Transport(sock)
+            transport = _Transport(sock)
             undo.callback(_end, transport)
             _prepare(transport, target)
             transport.start_client(timeout=target.connect_timeout)

@@ -169,7 +169,7 @@ class Link:
         self.taken = 0
         """Sessions that are open or being asked for."""
         self.open = 0
-        self.limit: int | None = None
+        self.limit: int | None = 1 if self._control.mixes_up_sessions else None
         """Sessions that the server was seen to allow; None while it has not refused any."""
         self._refusals = 0
         self._released = 0.0

@@ -274,6 +274,8 @@ def test_dropbear(tmp_path: Path, person: Account) -> None:
         assert [process.wait(60).stdout for process in processes] == [
             f"{n}\n".encode() + data[:100_000] for n in range(5)
         ]
+        for number in range(60):
+            assert env.exec("cat", stdin=b"%d" % number).stdout == b"%d" % number
         sleeper = env.start("setsid sleep 1000 & echo on; sleep 1000")
         assert next(iter(sleeper)) == ("stdout", b"on\n")
         sleeper.kill()
