@@ -23,8 +23,8 @@ _READ = 1 << 18
 """Bytes per read: 256 KiB measured fastest."""
 _DRAIN = 0.5
 """Seconds to wait for end-of-file after the last marks: a background child may hold the streams for ever."""
-_UNMARKED_DRAIN = 2.0
-"""The same when the end is known but the marks are missing: a command can make its own streams non-blocking."""
+_SILENCE = 30.0
+"""Seconds to wait for the marks, or the server's close, when only the status has come: a busy server sends it first."""
 _SETTLE = 0.05
 """Seconds for a dying connection to be seen as dead: its channels are closed first."""
 
@@ -147,11 +147,12 @@ class SshChannel:
         return all(output.filter.status is not None for output in self._outputs)
 
     def _drain_all(self, emit: Emit) -> None:
+        was_marked = self._marked()
         moved = [output.drain(emit) for output in self._outputs]
         if any(moved):
             self.session.link.guard.heard()
-            if self._drain_until is not None and not self._marked():
-                self._drain_until = time.monotonic() + _UNMARKED_DRAIN
+            if not was_marked:
+                self._drain_until = None
         if any(output.filter.started for output in self._outputs):
             self.started.set()
 
@@ -162,10 +163,11 @@ class SshChannel:
             # The server closes the channel when it is through with it; to be faster than that ends some servers.
             return True
         if self._drain_until is None and self._known():
-            drain = _DRAIN if self._marked() else _UNMARKED_DRAIN
-            self._drain_until = time.monotonic() + drain
+            self._drain_until = time.monotonic() + (_DRAIN if self._marked() else _SILENCE)
         if self._drain_until is None or time.monotonic() < self._drain_until:
             return False
+        if not self._marked():
+            raise ConnectionError("the command has ended, but the end of its output did not come")
         if not self._channel.eof_received:
             self.held = ("stdout", "stderr")
         return True

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ import paramiko
 from hermes_env import BackendUnavailable
 
 from ._hosts import HostKey
+from ._sockets import through_command, tune
 
 if TYPE_CHECKING:
     from ._target import Target
@@ -209,10 +209,10 @@ def _dial(target: Target, undo: contextlib.ExitStack) -> Any:
             timeout=target.connect_timeout,
         )
     if target.proxy_command is not None:
-        return _through_command(target.proxy_command, undo)
+        return through_command(target.proxy_command, undo)
     sock = socket.create_connection((target.host, target.port), target.connect_timeout)
     undo.callback(sock.close)
-    _tune(sock, target)
+    tune(sock, interval=target.alive_interval, count=target.alive_count)
     return sock
 
 
@@ -220,46 +220,6 @@ def _through(target: Target, jumps: tuple[Target, ...]) -> Target:
     import dataclasses
 
     return dataclasses.replace(target, jumps=jumps) if jumps else target
-
-
-def _through_command(command: str, undo: contextlib.ExitStack) -> socket.socket:
-    """A socket whose far end is the standard streams of a command."""
-    near, far = socket.socketpair()
-    undo.callback(near.close)
-    with far:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", f"exec {command}"],
-            stdin=far.fileno(),
-            stdout=far.fileno(),
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    undo.callback(_reap, process)
-    return near
-
-
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(2.0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _tune(sock: socket.socket, target: Target) -> None:
-    """No waiting for full packets (it costs 40 ms for each command), and an end to waiting for a dead peer."""
-    interval = max(1, round(target.alive_interval))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", interval),
-        ("TCP_KEEPINTVL", interval),
-        ("TCP_KEEPCNT", target.alive_count),
-        ("TCP_USER_TIMEOUT", int(target.alive_interval * target.alive_count * 1000)),
-    ):
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _end(transport: paramiko.Transport) -> None:
