@@ -51,7 +51,8 @@ class _Transport(paramiko.Transport):
     def _send_message(self, data: paramiko.Message) -> None:
         """Send a message; every one for a channel comes here in its final order, one at a time."""
         channel = getattr(_sending, "channel", None)
-        if channel is None or not channel.closed:
+        # The transport below, on the way through a jump host, carries what this one sends: it must not drop a byte.
+        if channel is None or channel.get_transport() is not self or not channel.closed:
             super()._send_message(data)  # type: ignore[misc]
 
 
