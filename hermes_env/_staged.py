@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ._kill_script import KillReport
     from ._launch import Launch
 
+SHORTEST_LIMIT = 4096
+"""Bytes of command text that the framework's own scripts need."""
+
 
 class StagedEnvironment(BaseEnvironment):
     """Runs every command from private files, for SDKs without live stdin.
@@ -106,6 +109,9 @@ class StagedEnvironment(BaseEnvironment):
     # -- what the framework does with it ----------------------------------------------------------------------------
 
     def _after_open(self) -> None:
+        limit = self.capabilities.max_script_bytes
+        if limit is not None and limit < SHORTEST_LIMIT:
+            raise Unsupported(f"command text of {limit} bytes is too short: {SHORTEST_LIMIT} are needed")
         self._area = StagingArea(self)
         self._area.open()
 

@@ -33,6 +33,8 @@ _CLAIMS = 256
 """Ended commands whose claims are kept, so that a re-sent dispatch of one never runs."""
 _TRASH = 64
 """Ended commands that one script cleans up after."""
+_BATCH = 32
+"""Ids in one script that only erases, which keeps its text short."""
 
 
 class StagedHost(Protocol):
@@ -282,7 +284,7 @@ class StagingArea:
 
     def erase(self, command_id: str) -> bool:
         """Erase the files of a command now and fence it; False when the environment does not confirm."""
-        return self._quietly(lambda nonce: text.erase_text(nonce, self.home, [command_id]))
+        return self._erase_all([command_id])
 
     def _flush(self) -> None:
         with self._lock:
@@ -291,8 +293,11 @@ class StagingArea:
                 return
         trash, _ = self.take_trash()
         ids = [*trash, *self.doubtful()]
-        if ids:
-            self._quietly(lambda nonce: text.erase_text(nonce, self.home, ids))
+        for start in range(0, len(ids), _BATCH):
+            self._erase_all(ids[start : start + _BATCH])
+
+    def _erase_all(self, ids: Sequence[str]) -> bool:
+        return self._quietly(lambda nonce: text.erase_text(nonce, self.home, ids))
 
     def _quietly(self, build: Callable[[str], str]) -> bool:
         """Run a clean-up script; what fails here is erased again later, or has gone with its environment."""

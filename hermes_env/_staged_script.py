@@ -35,7 +35,16 @@ BLOCK = 64 * PIECE
 ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 """Spelled without options where possible: the only forms that every tool set has."""
 
-_COMMON = r"""
+SIZE = r"""
+_h_size() {
+  _h_s=0; [ -f "$1" ] || return 0
+  if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
+  _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
+}
+"""
+"""Sets ``_h_s`` to the size of a file, 0 when it is not there."""
+
+COMMON = r"""
 _h_say() { echo; echo "$_h_n $*"; }
 _h_lease() {
   [ -f "$_h_d/lease" ] || return 1
@@ -54,6 +63,7 @@ umask 077; _h_n=$1
 for c in mkdir rm mv; do
   command -v "$c" >/dev/null 2>&1 || { _h_say missing "$c"; exit 0; }
 done
+command -v wc >/dev/null 2>&1 || command -v ls >/dev/null 2>&1 || { _h_say missing wc or ls; exit 0; }
 e=
 for c in base64 od; do
   if [ -z "$e" ] && command -v "$c" >/dev/null 2>&1; then e=$c; fi
@@ -98,12 +108,9 @@ _h_lease
 [ -f "$_h_d/lease" ] && _h_say ok
 """
 
-_REPORT = r"""
-_h_size() {
-  _h_s=0; [ -f "$1" ] || return 0
-  if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
-  _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
-}
+REPORT = (
+    SIZE
+    + r"""
 _h_report() {
   _h_size "$_h_d/$_h_i.out"; _h_o=$_h_s
   _h_size "$_h_d/$_h_i.err"; _h_e=$_h_s
@@ -142,6 +149,7 @@ _h_held() {
   [ -z "$_h_k" ] || sleep 0.1
 }
 """.replace("@MARK@", COMMAND_ID_VARIABLE).replace("@PIECE@", str(PIECE))
+)
 
 _LOOK = r"""
 umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4 _h_b=$5
@@ -215,10 +223,14 @@ rm -rf -- "$2"
 """
 
 
-def _service(script: str, *args: str) -> str:
+def service(script: str, *args: str) -> str:
     """Command text that runs one of our scripts, whatever shell gets it and however it arrives."""
     words = " ".join(_shell.quote(arg) for arg in args)
-    return f"exec /bin/sh -c {_shell.quote(_COMMON + script)} sh {words} </dev/null"
+    return f"exec /bin/sh -c {_shell.quote(script)} sh {words} </dev/null"
+
+
+def _service(script: str, *args: str) -> str:
+    return service(COMMON + script, *args)
 
 
 def _encoder(encoder: str) -> str:
@@ -237,7 +249,7 @@ def renew_text(nonce: str, home: str) -> str:
 
 def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str, *, sums: bool = False) -> str:
     """Tell what became of a command. One that has not started never will: the look takes its claim."""
-    script = _encoder(encoder) + _REPORT + _LOOK
+    script = _encoder(encoder) + REPORT + _LOOK
     return _service(script, nonce, home, command_id, str(inline), str(_block_pieces(sums=sums)))
 
 
@@ -308,9 +320,8 @@ exec "$@"
 """A session of its own, so that a kill finds what has left the command's environment and parents."""
 
 _FROM_FILE = (
-    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;'
-    'while IFS= read -r _h_l<&8||[ -n "$_h_l" ];do _h_s=$_h_s$_h_l$_h_n;done;exec 8<&-;'
-    'eval "unset _h_n _h_l _h_s;$_h_s"'
+    '_n=$(printf "\\nx");_n=${_n%x};_s=;_t=;_c=0;while IFS= read -r _l<&8||[ -n "$_l" ];do '
+    '_t=$_t$_l$_n;_c=$((_c+1));case $_c in *00)_s=$_s$_t;_t=;;esac;done;exec 8<&-;eval "unset _n _s _t _c _l$_n$_s$_t"'
 )
 """Runs a script that is too long for an argument from descriptor 8, and leaves stdin alone."""
 
@@ -346,9 +357,9 @@ def command_script(
     text = (
         _PROLOGUE,
         head,
-        _COMMON,
+        COMMON,
         _encoder(encoder),
-        _REPORT,
+        REPORT,
         _CLAIM.replace("@TRASH@", files).replace("@CLAIMS@", f"rmdir --{old_claims}\n" if claims else ""),
         check,
         _group(command, with_stdin=stdin_size is not None),
