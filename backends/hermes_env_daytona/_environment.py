@@ -41,6 +41,7 @@ class DaytonaEnvironment(StagedEnvironment):
         self._client: Any = None
         self._box: Any = None
         self._keeper: Keeper | None = None
+        self._made = False
 
     @classmethod
     def _unavailable(cls) -> str | None:
@@ -51,6 +52,7 @@ class DaytonaEnvironment(StagedEnvironment):
     def _open(self) -> None:
         self._client = _sdk.connect(self.options)
         self._use(_sandbox.create(self._client, self.options))
+        self._made = True
 
     def _attach(self, ident: str) -> None:
         self._client = _sdk.connect(self.options)
@@ -66,7 +68,7 @@ class DaytonaEnvironment(StagedEnvironment):
 
     def _let_go(self) -> None:
         self._stop_keeper()
-        if not self._life.joined:
+        if self._made:
             _sandbox.disown(self._box)
 
     def _stop_keeper(self) -> None:
