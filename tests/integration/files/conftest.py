@@ -196,3 +196,17 @@ def scripted(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
     """Files by scripts only."""
     with make_place(request.param, home, request) as made:
         yield made
+
+
+@pytest.fixture(params=[f"native-{_USERS[0]}", f"sh-{_USERS[0]}", f"busybox-{_USERS[0]}"])
+def tree(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
+    """Folders natively, and by scripts in two shells with two sets of tools."""
+    with make_place(request.param, home, request) as made:
+        yield made
+
+
+@pytest.fixture(params=[f"sh-{_USERS[0]}", f"busybox-{_USERS[0]}"])
+def scripted_tree(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
+    """Folders by scripts only."""
+    with make_place(request.param, home, request) as made:
+        yield made
