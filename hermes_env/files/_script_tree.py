@@ -210,12 +210,13 @@ slice() {
 got() {
   j=${1##*/}
   eval "z=\$z$j sha=\$s$j crc=\$c$j n=\$n$j"
+  case $3 in none|cksum) ;; *) [ "$2" = "$sha" ] && return;; esac
   ident "$1"; size_of "$V"
   [ "$Z" = "$z" ] || stop verify "$Z -"
   case $3 in
     none) tool=none;;
     cksum) if [ "$crc" = - ]; then tool=none; else [ "$2" = "$crc" ] || stop verify "$Z -"; fi;;
-    *) [ "$2" = "$sha" ] || stop verify "$Z $2";;
+    *) stop verify "$Z $2";;
   esac
 }
 # Everything that is staged is checked, gets its mode, and then its name.

@@ -47,6 +47,7 @@ class Order:
 
     root_mode: int
     """For the folder itself, when it has to be made."""
+    make_root: bool
     sum_of: Callable[[Entry, Algorithm], str]
     """Digest of a file where it comes from, by a reading of its own."""
     algorithm: Algorithm = "sha256"
@@ -209,7 +210,8 @@ class Plan:
 
     def order(self, sum_of: Callable[[Entry, Algorithm], str], wishes: Wishes, algorithm: Algorithm) -> Order:
         """All that has to be done."""
-        order = Order(self._root.mode | 0o700, sum_of, algorithm, wishes.durable, wishes.make_parents)
+        make_root = "" not in self._there
+        order = Order(self._root.mode | 0o700, make_root, sum_of, algorithm, wishes.durable, wishes.make_parents)
         for entry in self._new:
             if entry.kind == "directory":
                 order.make_folder(entry)
@@ -217,7 +219,7 @@ class Plan:
                 order.links.append(entry)
         order.files = sorted(self._files, key=lambda entry: (entry.folder, entry.name))
         order.modes += self._modes
-        if "" not in self._there and order.root_mode != self._root.mode:
+        if make_root and order.root_mode != self._root.mode:
             order.modes.append(self._root)
         # Deepest first: a folder that becomes closed is not entered any more.
         order.modes.sort(key=lambda entry: entry.name.split("/"), reverse=True)

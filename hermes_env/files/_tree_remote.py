@@ -150,7 +150,8 @@ class ScriptTree:
         head = [*(_folder_lines(entry) for entry in order.folders), *(_link_lines(entry) for entry in order.links)]
         tail = [b"M %04o\n%s\n" % (entry.mode, wire_name(entry.name)) for entry in order.modes]
         groups = list(_groups(order.files))
-        if not groups or _is_alone(groups[-1]):
+        # What comes after a file that travels alone, or without any file, needs a run of its own.
+        if (tail and _is_alone(groups[-1])) if groups else (head or tail or order.make_root):
             groups.append([])
         for group in groups:
             last = group is groups[-1]
@@ -294,12 +295,11 @@ def _is_alone(files: Sequence[Entry]) -> bool:
 
 
 def _groups(files: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Large files alone, small ones together."""
+    """Small files together, then the large ones alone."""
     group: list[Entry] = []
     size = 0
     for entry in files:
         if entry.size >= _ALONE:
-            yield [entry]
             continue
         if group and size + entry.size > _BUNDLE:
             yield group
@@ -308,6 +308,7 @@ def _groups(files: Sequence[Entry]) -> Iterator[list[Entry]]:
         size += entry.size
     if group:
         yield group
+    yield from ([entry] for entry in files if entry.size >= _ALONE)
 
 
 def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
