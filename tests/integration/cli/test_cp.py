@@ -28,7 +28,7 @@ def source(tmp_path: Path) -> Path:
 
 def same(one: Path, other: Path) -> bool:
     """Whether diff, which follows no link, finds no difference besides the FIFO."""
-    command = ["diff", "-r", "--no-dereference", "--exclude=fifo", one, other]
+    command = ["diff", "-r", "--no-dereference", "--exclude=fifo", str(one), str(other)]
     modes = [stat.S_IMODE((root / "run").stat().st_mode) for root in (one, other)]
     return subprocess.run(command, check=False).returncode == 0 and modes[0] == modes[1]
 

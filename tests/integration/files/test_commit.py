@@ -142,7 +142,7 @@ def test_right_digests_apply(place: Place) -> None:
     assert (place.cat("a"), place.cat("c"), place.cat("fresh")) == (b"x", b"old b", b"y")
 
 
-@pytest.mark.shells
+@pytest.mark.users
 def test_failure_while_committing_is_rolled_back(place: Place) -> None:
     """A change that fails after others were made visible takes them back, byte for byte and mode for mode."""
     if place.user == "root":

@@ -129,7 +129,6 @@ def test_mounted_file(place: Place) -> None:
 
 
 @pytest.mark.users
-@pytest.mark.shells
 def test_revoked_permissions(place: Place) -> None:
     """In a directory that may not be written, or over a file that may not, nothing changes: EACCES, caller's path."""
     if place.user == "root":

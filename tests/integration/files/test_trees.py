@@ -15,7 +15,7 @@ import pytest
 from hermes_env import CommandTimeout, FileChanged, TransportError, VerificationError
 from hermes_env.files import Skipped
 
-from .conftest import Place, ShellEnvironment
+from .conftest import NOBODY, USERS, Place, ShellEnvironment, make_place
 
 NAMES = [
     b"plain",
@@ -81,8 +81,8 @@ def make(root: Path) -> None:
     (root / "sub/read-only").write_bytes(b"r")
     (root / "sub/read-only").chmod(0o444)
     (root / "sub/deeper").chmod(0o555)
-    for name, target in (("to-file", "zero"), ("to-folder", "sub"), ("nowhere", "-no\n\\such"), ("up", "../../..")):
-        (root / name).symlink_to(target)
+    for link, target in (("to-file", "zero"), ("to-folder", "sub"), ("nowhere", "-no\n\\such"), ("up", "../../..")):
+        (root / link).symlink_to(target)
     (root / "sub/absolute").symlink_to("/etc/passwd")
 
 
@@ -253,12 +253,10 @@ def test_progress_and_expectation(place: Place, source: Path, tmp_path: Path) ->
         if count > 1 << 20:
             raise FileChanged("x", "seen enough")
 
-    for copy in (
-        lambda: place.files.upload(source, "broken", progress=stop),
-        lambda: place.files.download("there", tmp_path / "broken", progress=stop),
-    ):
-        with pytest.raises(FileChanged, match="seen enough"):
-            copy()
+    with pytest.raises(FileChanged, match="seen enough"):
+        place.files.upload(source, "broken", progress=stop)
+    with pytest.raises(FileChanged, match="seen enough"):
+        place.files.download("there", tmp_path / "broken", progress=stop)
     assert place.left_over() == []
     assert list(tmp_path.rglob(".hermes*")) == []
 
@@ -299,6 +297,33 @@ def test_a_cut_upload_goes_on(scripted: Place, source: Path) -> None:
     result = scripted.files.upload(source, "there")
     assert (result.unchanged, result.files, result.size) == (len(NAMES) + 6, 1, 12 << 20)
     assert state(scripted.dir / "there") == state(source)
+
+
+def test_rights_that_are_missing_are_told(home: Path, source: Path, tmp_path: Path, request: Any) -> None:
+    """What may not be written or read there is an error with the caller's path, and nothing is left."""
+    if len(USERS) == 1:
+        pytest.skip("needs root, to act as somebody else")
+    with make_place("sh-nobody", home, request) as place:
+        (place.dir / "closed").mkdir(mode=0o755)
+        (place.dir / "open/sub").mkdir(parents=True)
+        (place.dir / "open/sub/secret").write_bytes(b"x")
+        (place.dir / "open/sub/secret").chmod(0)
+        place.own(place.dir / "open")
+        for target in ("closed", "closed/new"):
+            with pytest.raises(PermissionError) as caught:
+                place.files.upload(source, target)
+            assert caught.value.filename == target
+        with pytest.raises(PermissionError) as denied:
+            place.files.download("open", tmp_path / "back")
+        assert denied.value.filename == "open/sub/secret"
+        (place.dir / "open/sub").chmod(0o700)
+        with pytest.raises(PermissionError) as entered:
+            place.files.download("open", tmp_path / "back")
+        assert entered.value.filename == "open/sub"
+        assert place.left_over() == [] and not (tmp_path / "back").exists()
+        result = place.files.upload(source, "open/new")
+        assert (place.dir / "open/new/every").stat().st_uid == (place.dir / "open/new").stat().st_uid == NOBODY
+        assert result.verified and state(place.dir / "open/new") == state(source)
 
 
 class Rewrites(ShellEnvironment):
