@@ -36,7 +36,7 @@ _ALONE = 4 << 20
 """Bytes from which a file travels alone, and is not held twice."""
 _CLEANING = 10.0
 """Seconds for removing what a killed script left."""
-_LISTING = 1 << 28
+_LISTING = 1 << 27
 """Bytes of answers that are taken: an environment that never stops must not fill this machine's memory."""
 _MANGLED = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 _PIECE = 1 << 16

@@ -178,7 +178,7 @@ def test_killed_writer(how: str, home: Path, request: pytest.FixtureRequest) -> 
         versions = {b"old" * 1000, b"n" * 3_000_000, b"m" * 3_000_000}
         place.put("file", b"old" * 1000)
         code = _WRITER.format(path=sys.path, home=str(home), native=place.native)
-        for _ in range(8):
+        for _ in range(5):
             with subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdout=subprocess.PIPE,
