@@ -25,6 +25,7 @@ _EXPORTS = {
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
+    "HeredocEnvironment": "_heredoc",
     "FileStat": "files",
     "Files": "files",
     "HermesEnvError": "_errors",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
+    from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import secrets
 import time
@@ -110,7 +111,9 @@ class DockerEnvironment(BaseEnvironment):
 
     def _let_go(self) -> None:
         if self._lease is not None:
-            self._lease.socket.send(_container.DETACH)
+            with contextlib.suppress(OSError):
+                # Without an engine nothing is left that could be told.
+                self._lease.socket.send(_container.DETACH)
         self._disconnect()
 
     def _disconnect(self) -> None:

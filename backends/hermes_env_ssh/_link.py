@@ -81,7 +81,7 @@ class Guard:
 
     def close(self) -> None:
         """Let it leave by itself, so that nothing is left on the server."""
-        self._send(b"q\n")
+        threading.Thread(target=self._send, args=(b"q\n",), daemon=True).start()
         self._thread.join(_FAREWELL)
 
     def _ask(self, question: str, word: str, rest: str, timeout: float) -> bytes | None:

@@ -191,10 +191,21 @@ class WriteStep:
         if self._state != "done":
             discard(self._backup)
             return True
+        if not self._is_ours():
+            # Another writer has taken the name meanwhile: what it wrote is not ours to undo.
+            discard(self._backup)
+            return True
         if self._old is None:
             discard(self._name)
             return not paths.lexists(self._name)
         return self._backup is None or renamed(self._backup, self._name)
+
+    def _is_ours(self) -> bool:
+        try:
+            state = os.lstat(self._name)
+        except OSError:
+            return False
+        return (state.st_dev, state.st_ino) == self._staged[:2]
 
     def finish(self) -> None:
         discard(self._temp)

@@ -80,7 +80,9 @@ def _fork(mutant: Mutant, place: str) -> int:
     with contextlib.suppress(BaseException), open(os.path.join(place, "output"), "w", encoding="utf-8") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
-        os.chdir(place)
+        elsewhere = os.path.join(place, "elsewhere")
+        os.mkdir(elsewhere)
+        os.chdir(elsewhere)  # Not where the laws work: relative paths of the caller must lead elsewhere.
         laws = (*mutant.breaks, mutant.holds)
         code = run(
             mutant.path, profile="quick", laws=laws, patience=PATIENCE, workspace=place, report=place, stream=out
