@@ -11,6 +11,7 @@ from hermes_env import BaseEnvironment, open_environment
 
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
+from ._files_trees import FileTreeLaws
 from ._lab import WORKSPACE, Bench, Lab, Settings
 from ._law import Law, laws_of
 from ._lifecycle import LifecycleLaws
@@ -28,7 +29,9 @@ _BENCH = pytest.StashKey[Bench]()
 
 
 # pytest collects the last base first, so the chapters stand in reverse.
-class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws, ProcessLaws, OutputLaws, StdinLaws):
+class ConformanceSuite(
+    LifecycleLaws, SecrecyLaws, FileTreeLaws, FileNameLaws, FileContentLaws, ProcessLaws, OutputLaws, StdinLaws
+):
     """All laws of the contract, for one backend.
 
     A plugin's own test file holds no more than::
