@@ -89,8 +89,8 @@ def find() -> Engine | None:
     return None
 
 
-def start(folder: str) -> Engine:
-    """Start an engine of our own: socket, data and process files all live in `folder`.
+def start(folder: str, *arguments: str) -> Engine:
+    """Start an engine of our own: socket, data and process files all live in `folder`; more arguments of dockerd.
 
     Raises:
         EngineUnavailable: It cannot run here.
@@ -107,6 +107,7 @@ def start(folder: str) -> Engine:
                 f"--pidfile={folder}/pid",
                 "--containerd-namespace=hermes-env-test",
                 "--containerd-plugins-namespace=hermes-env-test-plugins",
+                *arguments,
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -124,6 +125,15 @@ def start(folder: str) -> Engine:
     # The process belongs to its pid file from here on: another program may stop it.
     process.returncode = 0
     return engine
+
+
+def kill(folder: str) -> None:
+    """Kill exactly the engine that lives in `folder`, as a crash would; its containers may live on."""
+    pid = _pid_of(folder)
+    assert pid is not None, "it does not run"
+    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def stop(folder: str) -> None:

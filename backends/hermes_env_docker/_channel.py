@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import select
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -68,7 +67,6 @@ class ExecChannel:
         self.killed = False
         self.held: tuple[Stream, ...] = ()
         self._connection = connection
-        self._socket = connection.socket
         self._inspect, self._explain = inspect, explain
         self._container_runs = container_runs
         self._reader = FrameReader(connection.early)
@@ -88,7 +86,7 @@ class ExecChannel:
         view = memoryview(data)
         with self._writing:
             poller = select.poll()
-            poller.register(self._socket, select.POLLOUT)
+            poller.register(self._connection, select.POLLOUT)
             while view:
                 if not self._stdin_open or self._gone:
                     raise BrokenPipeError(errno.EPIPE, "stdin is closed")
@@ -97,7 +95,7 @@ class ExecChannel:
 
     def _send_some(self, view: memoryview) -> int:
         try:
-            return self._socket.send(view[:_SEND])
+            return self._connection.send(view[:_SEND])
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -108,7 +106,7 @@ class ExecChannel:
         with self._writing:
             if self._stdin_open:
                 self._stdin_open = False
-                self._connection.shut(socket.SHUT_WR)
+                self._connection.close_write()
 
     # -- output ---------------------------------------------------------------------------------------------------
 
@@ -118,22 +116,27 @@ class ExecChannel:
             if self._gone:
                 raise ConnectionError("the channel was aborted")
             poller = select.poll()
-            poller.register(self._socket, select.POLLIN | (select.POLLOUT if stdin else 0))
+            poller.register(self._connection, select.POLLIN | (select.POLLOUT if stdin else 0))
             rest = stdin
             self._deliver(emit)
             while not self._drained():
-                events = poller.poll(_milliseconds(tick(), self._drain_left()))
+                if self._connection.pending() and not self._receive(emit):
+                    return
+                events = poller.poll(self._wait(tick()))
                 for _, event in events:
                     if event & ~select.POLLOUT and not self._receive(emit):
                         return
                     if event & select.POLLOUT and rest is not None:
                         rest = self._feed(rest)
                         if rest is None:
-                            poller.modify(self._socket, select.POLLIN)
+                            poller.modify(self._connection, select.POLLIN)
 
     def read(self) -> tuple[Stream, bytes] | None:
         """Not used: the framework pumps this channel."""
         raise NotImplementedError
+
+    def _wait(self, bound: float | None) -> float | None:
+        return 0 if self._connection.pending() else _milliseconds(bound, self._drain_left())
 
     def _feed(self, rest: memoryview) -> memoryview | None:
         """Send a part of stdin; None when all is sent, or the command wants no more."""
@@ -149,7 +152,7 @@ class ExecChannel:
     def _receive(self, emit: Emit) -> bool:
         """Take what has come; False at the end of the connection."""
         try:
-            count = self._socket.recv_into(self._reader.free())
+            count = self._connection.receive(self._reader.free())
         except BlockingIOError:
             return True
         except ConnectionResetError:
@@ -246,7 +249,7 @@ class ExecChannel:
     def abort(self) -> None:
         """Wake whoever waits, and close the connection once nobody uses it."""
         self._gone = True
-        self._connection.shut(socket.SHUT_RDWR)
+        self._connection.shut()
         if self._pumping.acquire(blocking=False):
             try:
                 with self._writing:
