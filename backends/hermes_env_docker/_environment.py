@@ -25,6 +25,7 @@ from hermes_env import (
 from . import _client, _container
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
+from ._watcher import Watchers
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -68,6 +69,7 @@ class DockerEnvironment(BaseEnvironment):
         self._container = ""
         self._lease: _client.Hijacked | None = None
         self._drain = Drain()
+        self._watchers = Watchers(self._start_watcher)
         self._expires: datetime | None = None
 
     @classmethod
@@ -122,6 +124,7 @@ class DockerEnvironment(BaseEnvironment):
         self._disconnect()
 
     def _disconnect(self) -> None:
+        self._watchers.leave()
         if self._lease is not None:
             self._lease.close()
         if self._link is not None:
@@ -160,7 +163,9 @@ class DockerEnvironment(BaseEnvironment):
         secret = secrets.token_hex(16)
         with_stdin = launch.stdin is not None
         argv = ["/bin/sh", "-c", WRAPPER, "sh", secret, launch.script, "sh", *launch.args]
-        exec_id = self._create_exec(argv, launch.user, dict(launch.env), with_stdin=with_stdin)
+        # The keeper sees the end of the client that made its container; others need a watcher.
+        marks = self._watchers.watch(launch.user) if self._lease is None else {}
+        exec_id = self._create_exec(argv, launch.user, {**launch.env, **marks}, with_stdin=with_stdin)
         with _client.dispatch_errors(f"start of a command in container {self._container[:12]}"):
             connection = _client.Hijacked(self._api.exec_start(exec_id, socket=True))
         return ExecChannel(
@@ -173,6 +178,11 @@ class DockerEnvironment(BaseEnvironment):
             container_runs=self._alive,
             explain=lambda said: self._explain(launch.user, said),
         )
+
+    def _start_watcher(self, argv: list[str], user: str | None) -> _client.Hijacked:
+        exec_id = self._create_exec(argv, user, {}, with_stdin=True)
+        with _client.engine_errors(f"watcher in container {self._container[:12]}"):
+            return _client.Hijacked(self._api.exec_start(exec_id, socket=True))
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""
