@@ -173,15 +173,15 @@ def busybox_root() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar, tempfile.TemporaryDirectory() as links:
         for path, mode in _FOLDERS.items():
-            _add(tar, path, mode=mode, kind=tarfile.DIRTYPE)
+            add_entry(tar, path, mode=mode, kind=tarfile.DIRTYPE)
         with open(busybox, "rb") as binary:
-            _add(tar, "bin/busybox", binary.read(), mode=0o755)
+            add_entry(tar, "bin/busybox", binary.read(), mode=0o755)
         subprocess.run([busybox, "--install", "-s", links], check=True)
         for applet in sorted(set(os.listdir(links)) - {"busybox"}):
-            _add(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
+            add_entry(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
         for path, text in _FILES.items():
-            _add(tar, path, text.encode())
-        _add(tar, "home/agent", mode=0o755, kind=tarfile.DIRTYPE, owner=1000)
+            add_entry(tar, path, text.encode())
+        add_entry(tar, "home/agent", mode=0o755, kind=tarfile.DIRTYPE, owner=1000)
     return packed.getvalue()
 
 
@@ -195,7 +195,7 @@ _FILES = {
 }
 
 
-def _add(
+def add_entry(
     tar: tarfile.TarFile,
     path: str,
     content: bytes = b"",
@@ -205,6 +205,7 @@ def _add(
     link: str = "",
     owner: int = 0,
 ) -> None:
+    """Add one file, folder or link to a root file system."""
     entry = tarfile.TarInfo(path)
     entry.size, entry.mode, entry.type, entry.linkname = len(content), mode, kind, link
     entry.uid = entry.gid = owner
