@@ -96,6 +96,7 @@ def start(folder: str, *arguments: str) -> Engine:
         EngineUnavailable: It cannot run here.
     """
     _check_possible()
+    again = os.path.exists(folder) and bool(os.listdir(folder))
     os.makedirs(folder, mode=0o711, exist_ok=True)
     with open(os.path.join(folder, "log"), "ab") as log:
         process = subprocess.Popen(
@@ -119,7 +120,8 @@ def start(folder: str, *arguments: str) -> Engine:
     while not engine.answers():
         if process.poll() is not None or time.monotonic() > end:
             reason = _last_line(os.path.join(folder, "log"))
-            stop(folder)
+            if not again:
+                stop(folder)
             raise EngineUnavailable(f"dockerd does not start here: {reason}")
         time.sleep(0.1)
     # The process belongs to its pid file from here on: another program may stop it.
@@ -134,6 +136,23 @@ def kill(folder: str) -> None:
     os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
+    # Its containerd dies with it; where nobody reaps that, a new engine would take the zombie for a living one.
+    path = os.path.join(folder, "exec/containerd/containerd.pid")
+    with contextlib.suppress(OSError):
+        with open(path, encoding="ascii") as file:
+            containerd = int(file.read())
+        end = time.monotonic() + _STOP
+        while not _is_dead(containerd) and time.monotonic() < end:
+            time.sleep(0.02)
+        os.unlink(path)
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(") ")[2][0] in "ZX"
+    except OSError:
+        return True
 
 
 def stop(folder: str) -> None:

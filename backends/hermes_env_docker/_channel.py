@@ -60,7 +60,7 @@ class ExecChannel:
         with_stdin: bool,
         drain: Drain,
         inspect: Callable[[], dict[str, Any]],
-        container_runs: Callable[[], bool],
+        intact: Callable[[], bool],
         explain: Callable[[str], Exception],
     ) -> None:
         self.user = user
@@ -68,7 +68,7 @@ class ExecChannel:
         self.held: tuple[Stream, ...] = ()
         self._connection = connection
         self._inspect, self._explain = inspect, explain
-        self._container_runs = container_runs
+        self._intact = intact
         self._reader = FrameReader(connection.early)
         self._marks: dict[Stream, EndMark] = {"stdout": EndMark(secret), "stderr": EndMark(secret)}
         self._started = False
@@ -86,7 +86,8 @@ class ExecChannel:
         view = memoryview(data)
         with self._writing:
             poller = select.poll()
-            poller.register(self._connection, select.POLLOUT)
+            if not self._gone:
+                poller.register(self._connection, select.POLLOUT)
             while view:
                 if not self._stdin_open or self._gone:
                     raise BrokenPipeError(errno.EPIPE, "stdin is closed")
@@ -239,11 +240,11 @@ class ExecChannel:
             return True
 
     def _check_container(self) -> None:
-        """A whole container that ends takes its commands with it, and is itself seen to end a moment later."""
+        """A container that ends takes its commands with it, a lost lease ends them; either is seen a moment later."""
         end = time.monotonic() + _SETTLE / 2
         while time.monotonic() < end:
-            if not self._container_runs():
-                raise ConnectionError("the container ended under the command")
+            if not self._intact():
+                raise ConnectionError("the container or the link to it ended under the command")
             time.sleep(0.05)
 
     def abort(self) -> None:

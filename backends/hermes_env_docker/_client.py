@@ -87,10 +87,14 @@ def _api(url: str, tls: TLSConfig | None, version: str) -> APIClient:
     from docker import APIClient
     from requests.adapters import HTTPAdapter
 
+    from ._unix import UnixAdapter
+
     api = APIClient(base_url=url, version=version, tls=tls or False, timeout=_TIMEOUT, max_pool_size=_POOL)
     # REQUESTS_CA_BUNDLE would replace our certificates, and a proxy cannot carry a command's connection.
     api.trust_env = False
-    if not url.startswith("unix://"):
+    if url.startswith("unix://"):
+        api.mount("http+docker://", UnixAdapter(f"http+{url}", _TIMEOUT, max_pool_size=_POOL))
+    else:
         # The SDK sizes the pool of unix sockets only.
         api.mount("https://", HTTPAdapter(pool_maxsize=_POOL))
         api.mount("http://", HTTPAdapter(pool_maxsize=_POOL))
@@ -232,6 +236,15 @@ class Hijacked:
         """
         with self._turn, _plain_errors():
             return self._socket.recv_into(into)
+
+    def ended(self) -> bool:
+        """Whether the other side is gone, on a connection whose output does not matter."""
+        try:
+            return self.receive(memoryview(bytearray(4096))) == 0
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def close_write(self) -> None:
         """Say that nothing more will be sent; over TLS that cannot be said without ending both directions."""

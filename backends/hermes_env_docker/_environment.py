@@ -15,6 +15,7 @@ from hermes_env import (
     BackendUnavailable,
     BaseEnvironment,
     Capabilities,
+    EnvironmentGone,
     HermesEnvError,
     InvalidArgument,
     LazyOptions,
@@ -69,7 +70,7 @@ class DockerEnvironment(BaseEnvironment):
         self._container = ""
         self._lease: _client.Hijacked | None = None
         self._drain = Drain()
-        self._watchers = Watchers(self._start_watcher)
+        self._watchers = Watchers(lambda: self)
         self._expires: datetime | None = None
 
     @classmethod
@@ -163,8 +164,9 @@ class DockerEnvironment(BaseEnvironment):
         secret = secrets.token_hex(16)
         with_stdin = launch.stdin is not None
         argv = ["/bin/sh", "-c", WRAPPER, "sh", secret, launch.script, "sh", *launch.args]
-        # The keeper sees the end of the client that made its container; others need a watcher.
-        marks = self._watchers.watch(launch.user) if self._lease is None else {}
+        # The keeper sees the end of the client that made its container; others need a watcher, and so does the client
+        # whose engine was started anew under the container.
+        marks = {} if self._lease and not self._lease.ended() else self._watchers.watch(launch.user)
         exec_id = self._create_exec(argv, launch.user, {**launch.env, **marks}, with_stdin=with_stdin)
         with _client.dispatch_errors(f"start of a command in container {self._container[:12]}"):
             connection = _client.Hijacked(self._api.exec_start(exec_id, socket=True))
@@ -175,14 +177,29 @@ class DockerEnvironment(BaseEnvironment):
             with_stdin=with_stdin,
             drain=self._drain,
             inspect=lambda: self._inspect_exec(exec_id),
-            container_runs=self._alive,
+            intact=self._intact,
             explain=lambda said: self._explain(launch.user, said),
         )
 
-    def _start_watcher(self, argv: list[str], user: str | None) -> _client.Hijacked:
+    def start_watcher(self, argv: list[str], user: str | None) -> tuple[str, _client.Hijacked]:
+        """Run one of our own watchers in the container."""
         exec_id = self._create_exec(argv, user, {}, with_stdin=True)
         with _client.engine_errors(f"watcher in container {self._container[:12]}"):
-            return _client.Hijacked(self._api.exec_start(exec_id, socket=True))
+            return exec_id, _client.Hijacked(self._api.exec_start(exec_id, socket=True))
+
+    def is_known(self, exec_id: str) -> bool:
+        """Whether the engine still knows a command that was started in this container."""
+        try:
+            with _client.engine_errors("state of a watcher"):
+                self._api.exec_inspect(exec_id)
+        except EnvironmentGone:
+            return False
+        return True
+
+    def _intact(self) -> bool:
+        """Whether the container runs, and whatever watches over this client's commands still sees the client."""
+        lost = self._lease is not None and self._lease.ended()
+        return not lost and not self._watchers.broken() and self._alive()
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ def conforms(options: dict[str, Any], *arguments: str, workspace: str = "/tmp") 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("image", ["busybox", "debian"])
 def test_variants(engine: Engine, variant: str, image: str) -> None:
-    """A few laws hold for other users, on a read-only root and in a memory file system; on request, all variant laws."""
+    """Laws hold for other users, on a read-only root and in a memory file system: a few, or all of a variant."""
     if image == "debian" and os.environ.get("HERMES_ENV_SLOW") != "1":
         pytest.skip("takes minutes: set HERMES_ENV_SLOW=1 to run it")
     options = VARIANTS[variant]
