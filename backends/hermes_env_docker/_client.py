@@ -182,7 +182,7 @@ def _of_status(error: Any, what: str) -> HermesEnvError:
 
     status, said = error.status_code, str(error.explanation or error).strip()
     if isinstance(error, ImageNotFound):
-        return BackendUnavailable(f"{what}: {said}; `docker pull` or build it first", reason="not_installed")
+        return BackendUnavailable(f'{what}: {said}; build it, or give pull="missing"', reason="not_installed")
     if status == 404:
         return EnvironmentGone(f"{what}: {said}")
     if status in (401, 403):

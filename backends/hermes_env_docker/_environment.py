@@ -23,7 +23,7 @@ from hermes_env import (
     Unsupported,
 )
 
-from . import _client, _container
+from . import _client, _container, _pull
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
 from ._watcher import Watchers
@@ -90,6 +90,7 @@ class DockerEnvironment(BaseEnvironment):
             return
         link = self._connect()
         try:
+            _pull.ensure(link.api, options)
             self._container, self._lease = _container.create(link.api, options)
         except BaseException:
             link.close()

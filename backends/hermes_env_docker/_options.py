@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -18,7 +19,11 @@ class DockerOptions(BackendOptions):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
     image: str | None = Field(None, min_length=1)
-    """Image that the engine has already; nothing is pulled. It needs `/bin/sh`."""
+    """Image to run; see `pull`. It needs ``/bin/sh``, and ``sleep`` unless `entrypoint` is given."""
+    pull: Literal["never", "missing", "always"] = "never"
+    """Whether the engine gets the image from its registry, with the credentials of `docker login`."""
+    on_pull: Callable[[int, int], None] | None = None
+    """Called with the bytes that have come and the bytes of all layers known yet, as a pull goes on."""
     container: str | None = Field(None, min_length=1)
     """Name or id of a running container. It is only used: closing the environment never stops or removes it."""
     host: str | None = None

@@ -29,7 +29,7 @@ class _Pool(UnixHTTPConnectionPool):
 class UnixAdapter(UnixHTTPAdapter):
     """Carries requests to the engine at a unix socket."""
 
-    def get_connection(self, url: Any, proxies: Any = None) -> _Pool:
+    def get_connection(self, url: Any, proxies: Any = None) -> _Pool:  # noqa: ARG002 - the SDK's signature
         """The pool of connections for an address."""
         with self.pools.lock:
             pool = self.pools.get(url)
