@@ -48,6 +48,7 @@ _EXPORTS = {
     "StdinSource": "_launch",
     "Stream": "_launch",
     "SupportsPump": "_launch",
+    "TransferResult": "files",
     "TransportError": "_errors",
     "Unsupported": "_errors",
     "VerificationError": "_errors",
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from .files import Move as Move
     from .files import Remove as Remove
     from .files import Write as Write
+    from .files import TransferResult as TransferResult
     from .files import WriteResult as WriteResult
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list

@@ -179,6 +179,31 @@ def write(
 
 
 @app.command()
+def cp(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file or folder: NAME:PATH, or one of this machine.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The copy itself; with / at its end, a folder for it.")
+    ],
+    make_parents: Annotated[bool, typer.Option("--make-parents", help="Make missing directories above it.")] = False,
+    option: Options = None,
+    options_file: OptionsFile = None,
+) -> int:
+    """Copy a file or folder into or out of an environment. What is there already, by its digest, is not sent again.
+
+    NAME is a backend (see `hermes-env backends`) or module:Class. Write ./a:b for a local name with a colon.
+    """
+    from ._copy import copy, route
+    from ._settings import settle
+
+    way = route(_text(source), _text(target))
+    settings = settle(way.backend, option or (), options_file)
+    with settings.open() as env:
+        return copy(env, way, make_parents=make_parents)
+
+
+@app.command()
 def reap(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
     """Remove what ended programs of this machine left at a provider, and nothing else; prints what was removed."""
     from hermes_env._registry import reap as reap_backend
