@@ -151,14 +151,25 @@ def laws() -> str:
 
 CANCELLATION = ROOT / "tests/integration/staged/test_cancellation.py"
 ENDINGS = re.compile(r"kill|timeout|terminate|wait_that|background|runs_once")
+STATES = ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown")
 
 
 def cancellation() -> str:
-    """Laws about how commands end: those of the suite, for every backend, and those that need faults in an SDK."""
+    """What the laws prove for a command in each state, for each thing that can happen to it."""
+    found = [(law, place) for law in LAWS.values() for place in law.covers]
+    found.sort(key=lambda pair: (STATES.index(pair[1].partition(": ")[0]), pair[1].partition(": ")[2]))
+    return _table(
+        ("state", "what happens", "what holds"),
+        [(f"`{state}`", event, law.statement) for law, place in found for state, _, event in [place.partition(": ")]],
+    )
+
+
+def endings() -> str:
+    """More laws about how commands end: those of the suite, and those that need faults in an SDK of ours."""
     rows = [
         (law.statement, "every backend")
         for law in LAWS.values()
-        if law.chapter == "cancellation" or (ENDINGS.search(law.name) and law.chapter in ("stdin", "output", "process"))
+        if ENDINGS.search(law.name) and law.chapter in ("stdin", "output", "process")
     ]
     tree = ast.parse(CANCELLATION.read_text(encoding="utf-8"))
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
@@ -230,7 +241,19 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (backends, powers, capabilities, stdin_modes, results, errors, contract, hooks, laws, cancellation)
+    for part in (
+        backends,
+        powers,
+        capabilities,
+        stdin_modes,
+        results,
+        errors,
+        contract,
+        hooks,
+        laws,
+        cancellation,
+        endings,
+    )
 }
 
 

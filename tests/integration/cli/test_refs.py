@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes_env import open_environment
+from hermes_env._cli._copy import route
 
 from .conftest import ROOM, Run, environment
 
@@ -46,6 +47,13 @@ def test_a_ref_stands_for_an_environment(run: Run, ref: str, building: Path) -> 
     assert run("doctor", ref, *option).returncode == 0
     (room,) = building.iterdir()
     assert {path.name for path in room.iterdir()} == {".labels", "kept", "more"}
+
+
+def test_cp_takes_a_ref() -> None:
+    """`cp` finds the path behind a ref, and still takes a path of two slashes for a path."""
+    assert route("docker://box:/etc/hosts", "here").backend == "docker://box"
+    assert route("docker://box:/a:b", "here").inside == "/a:b"
+    assert route("docker://etc/hosts", "here").inside == "//etc/hosts"
 
 
 def test_what_is_gone_is_told(run: Run, building: Path) -> None:
