@@ -61,6 +61,7 @@ _EXPORTS = {
     "owner_is_gone": "_owner",
     "owner_labels": "_owner",
     "reap": "_registry",
+    "options_from_arguments": "_options",
     "parse_kill_report": "_kill_script",
 }
 
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
+    from ._options import options_from_arguments as options_from_arguments
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
     from ._process import Process as Process

@@ -1,16 +1,14 @@
 """POSIX sh text of staged transport: the private directory, the fenced command, looking, killing and erasing. Pure.
 
-Files of one command, all in the client's own 0700 directory and made under ``umask 077``:
+Files of one command, all in the client's own 0700 directory and made under ``umask 077``::
 
-========== ========================================================================================
-``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
-``ID.in``  stdin; opened and unlinked before the command runs
-``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
-``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
-``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
-``.out``   stdout, ``.err`` stderr
-``.rc``    exit code or the reason why nothing ran, in place by rename
-========== ========================================================================================
+    ``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
+    ``ID.in``  stdin; opened and unlinked before the command runs
+    ``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
+    ``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
+    ``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
+    ``.out``   stdout, ``.err`` stderr
+    ``.rc``    exit code or the reason why nothing ran, in place by rename
 """
 
 from __future__ import annotations
@@ -69,18 +67,16 @@ for c in base64 od; do
   if [ -z "$e" ] && command -v "$c" >/dev/null 2>&1; then e=$c; fi
 done
 [ -n "$e" ] || { _h_say missing base64 or od; exit 0; }
-_h_d=
+_h_d=; now=$(date +%s 2>/dev/null)
 for t in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "${HOME:-.}" .; do
   case $t in /*) ;; *) t=$(pwd -P)/$t;; esac
   case $t in *[!A-Za-z0-9_./,:@%+-]*) continue;; esac
   if mkdir -m 700 "$t/$2" 2>/dev/null; then
-    if ( echo 0 >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
+    if ( echo "${now:-0}" >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
     rm -rf "$t/$2"
   fi
 done
 [ -n "$_h_d" ] || { _h_say missing a directory to write in; exit 0; }
-_h_lease
-now=$_h_t
 for d in "$t"/"""
     + DIRECTORY_PREFIX
     + r"""*; do
@@ -103,7 +99,9 @@ _h_say home "$e" "$_h_d"
 
 _RENEW = r"""
 umask 077; _h_n=$1 _h_d=$2
-[ -f "$_h_d/lease" ] || { rm -rf -- "$_h_d"; mkdir -m 700 "$_h_d" 2>/dev/null && echo 0 >"$_h_d/lease"; }
+[ -f "$_h_d/lease" ] || {
+  rm -rf -- "$_h_d"; t=$(date +%s 2>/dev/null); mkdir -m 700 "$_h_d" 2>/dev/null && echo "${t:-0}" >"$_h_d/lease"
+}
 _h_lease
 [ -f "$_h_d/lease" ] && _h_say ok
 """
@@ -302,6 +300,7 @@ _h_lease
 
 _CHECK_STDIN = r"""
 [ -f "$_h_d/$_h_i.in" ] || _h_finish open
+chmod 600 "$_h_d/$_h_i.in"
 _h_size "$_h_d/$_h_i.in"; [ "$_h_s" -eq @SIZE@ ] || _h_finish short
 """
 
@@ -396,5 +395,7 @@ def _body(command: Command) -> str:
     args = argv if command.cwd is None else (command.nonce, command.cwd, *argv)
     enter = "" if command.cwd is None else _shell.ENTER + "\n"
     variables = {**command.env, COMMAND_ID_VARIABLE: command.id}
+    guard = _shell.refuse_yash((*args, *variables.values()), command.nonce)
     errors = "2>&1" if command.merge_stderr else "2>&9"
-    return f'umask "$_h_m"\nexec {errors} 9>&-\n{_shell.assign_args(args)}\n{_shell.exports(variables)}{enter}{_BECOME}'
+    head = f'umask "$_h_m"\nexec {errors} 9>&-\n{guard}{_shell.assign_args(args)}\n'
+    return f"{head}{_shell.exports(variables)}{enter}{_BECOME}"

@@ -26,6 +26,10 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A backend (see `hermes-env backends`) or module:Class.")]
+Where = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="A backend, module:Class, or the ref of an environment: backend://identity."),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="K=V", help="Option of the backend; never a secret. Repeatable."),
@@ -90,7 +94,7 @@ def backends(
 
 
 @app.command()
-def doctor(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
+def doctor(name: Where, option: Options = None, options_file: OptionsFile = None) -> int:
     """Open an environment and tell what is in it: shell, hashers, tools, capabilities, where options came from."""
     from ._doctor import examine
     from ._settings import settle
@@ -105,7 +109,7 @@ def doctor(name: Name, option: Options = None, options_file: OptionsFile = None)
     "130 interrupted."
 )
 def exec(  # noqa: A001 - the name of the command
-    name: Name,
+    name: Where,
     argv: Annotated[list[str] | None, typer.Argument(metavar="-- ARGV...", help="Program and arguments.")] = None,
     script: Annotated[
         str | None, typer.Option("--script", metavar="TEXT", help="POSIX sh text; ARGV are then its $1, $2, …")
@@ -142,7 +146,7 @@ def exec(  # noqa: A001 - the name of the command
 
 
 @app.command()
-def read(name: Name, path: Path, option: Options = None, options_file: OptionsFile = None) -> int:
+def read(name: Where, path: Path, option: Options = None, options_file: OptionsFile = None) -> int:
     """Copy a file to stdout. Exit code 0 says that every byte was verified; until then trust none of them."""
     from ._settings import settle
     from ._transfer import read_file
@@ -154,7 +158,7 @@ def read(name: Name, path: Path, option: Options = None, options_file: OptionsFi
 
 @app.command()
 def write(
-    name: Name,
+    name: Where,
     path: Path,
     mode: Annotated[str | None, typer.Option("--mode", metavar="OCTAL", help="Permissions, for example 0644.")] = None,
     make_parents: Annotated[bool, typer.Option("--make-parents", help="Make missing directories.")] = False,
@@ -200,6 +204,35 @@ def cp(
 
 
 @app.command()
+def reap(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
+    """Remove what ended programs of this machine left at a provider, and nothing else; prints what was removed."""
+    from hermes_env._registry import reap as reap_backend
+
+    from ._settings import settle
+
+    settings = settle(name, option or (), options_file).require_backend()
+    removed = reap_backend(name, **settings.values)
+    sys.stdout.writelines(f"{ident}\n" for ident in removed)
+    _failure.say(f"removed {len(removed)} of {name}")
+    return 0
+
+
+@app.command(name="new-backend")
+def new_backend(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the backend: lower-case letters, digits, _.")],
+    folder: Annotated[
+        str | None, typer.Option("--dir", metavar="DIR", help="Where to write it; default: hermes-env-NAME here.")
+    ] = None,
+) -> int:
+    """Write a plugin project: package, tests and README. It passes its own conformance test at once."""
+    from ._scaffold import write_project
+
+    for path in write_project(name, folder):
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+@app.command()
 def conformance(
     name: Name,
     option: Options = None,
@@ -219,7 +252,9 @@ def conformance(
     ] = None,
 ) -> int:
     """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
-    from ._settings import pairs, settle
+    from hermes_env._options import pairs
+
+    from ._settings import settle
 
     try:
         from hermes_env_conformance import run as run_suite
@@ -228,7 +263,7 @@ def conformance(
         raise BackendUnavailable(problem, reason="not_installed") from error
     return run_suite(
         name,
-        options=settle(name, option or (), options_file).values,
+        options=settle(name, option or (), options_file).require_backend().values,
         profile=profile,
         chapters=chapter or (),
         laws=law or (),

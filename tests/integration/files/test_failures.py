@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermes_env import CommandTimeout, Unsupported, VerificationError, Write
+from hermes_env import CommandTimeout, FileChanged, Unsupported, VerificationError, Write, open_environment
 
 from .conftest import USERS, Place, ShellEnvironment, make_place
 
@@ -341,13 +341,46 @@ def test_broken_tools_are_noticed(home: Path, applets: str, broken: str) -> None
         tools(applets, **BROKEN_TOOLS[broken]) as path,
         ShellEnvironment(cwd=str(home), path=path) as env,
     ):
-        with pytest.raises(VerificationError) as caught:
+        with pytest.raises((VerificationError, FileChanged)) as caught:
             env.files.write_bytes("file", b"new bytes " * 100)
-        assert caught.value.path == "file"
-        assert caught.value.expected_size == 1000
+        assert str(caught.value).startswith("file: ")
+        # A file that is not the one that was renamed cannot be told from another writer's.
+        assert isinstance(caught.value, FileChanged) == broken.startswith("mv copies")
     if not broken.startswith("mv copies"):
         assert (home / "file").read_bytes() == b"old"
     assert [name for name in os.listdir(home) if name.startswith(".hermes")] == []
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_the_loser_of_two_writers_is_told_so(home: Path, applets: str, old: bytes | None) -> None:
+    """A file that another writer replaced right after the rename is "changed", not damaged; his bytes stay."""
+    if old is not None:
+        (home / "file").write_bytes(old)
+    races = 'busybox mv "$@"; for last; do :; done; echo other >"$last.x"; busybox mv -f "$last.x" "$last"'
+    with (
+        tools(applets, mv=races) as path,
+        ShellEnvironment(cwd=str(home), path=path) as env,
+        pytest.raises(FileChanged, match="file: another writer replaced it"),
+    ):
+        env.files.write_bytes("file", b"new bytes " * 100)
+    assert (home / "file").read_bytes() == b"other\n"
+    assert os.listdir(home) == ["file"]
+
+
+def test_the_loser_of_two_native_writers_is_told_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The native writer tells it in the same way."""
+    rename = os.rename
+
+    def race(src: bytes, dst: bytes) -> None:
+        rename(src, dst)
+        (home / "x").write_bytes(b"other")
+        rename(home / "x", dst)
+
+    with open_environment("local", cwd=str(home)) as env:
+        monkeypatch.setattr(os, "rename", race)
+        with pytest.raises(FileChanged, match="file: another writer replaced it"):
+            env.files.write_bytes("file", b"new bytes")
+    assert (home / "file").read_bytes() == b"other"
 
 
 @pytest.mark.parametrize("missing", ["stat", "cmp", "dd", "sync", "df", "readlink", "date", "tr"])
