@@ -42,6 +42,7 @@ _h_lease
 
 _CHECK_STDIN = r"""
 [ -f "$_h_d/$_h_i.in" ] || _h_finish open
+chmod 600 "$_h_d/$_h_i.in"
 _h_size "$_h_d/$_h_i.in"; [ "$_h_s" -eq @SIZE@ ] || _h_finish short
 """
 

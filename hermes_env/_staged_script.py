@@ -52,18 +52,16 @@ for c in base64 od; do
   if [ -z "$e" ] && command -v "$c" >/dev/null 2>&1; then e=$c; fi
 done
 [ -n "$e" ] || { _h_say missing base64 or od; exit 0; }
-_h_d=
+_h_d=; now=$(date +%s 2>/dev/null)
 for t in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "${HOME:-.}" .; do
   case $t in /*) ;; *) t=$(pwd -P)/$t;; esac
   case $t in *[!A-Za-z0-9_./,:@%+-]*) continue;; esac
   if mkdir -m 700 "$t/$2" 2>/dev/null; then
-    if ( echo 0 >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
+    if ( echo "${now:-0}" >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
     rm -rf "$t/$2"
   fi
 done
 [ -n "$_h_d" ] || { _h_say missing a directory to write in; exit 0; }
-_h_lease
-now=$_h_t
 for d in "$t"/"""
     + DIRECTORY_PREFIX
     + r"""*; do
@@ -86,7 +84,9 @@ _h_say home "$e" "$_h_d"
 
 _RENEW = r"""
 umask 077; _h_n=$1 _h_d=$2
-[ -f "$_h_d/lease" ] || { rm -rf -- "$_h_d"; mkdir -m 700 "$_h_d" 2>/dev/null && echo 0 >"$_h_d/lease"; }
+[ -f "$_h_d/lease" ] || {
+  rm -rf -- "$_h_d"; t=$(date +%s 2>/dev/null); mkdir -m 700 "$_h_d" 2>/dev/null && echo "${t:-0}" >"$_h_d/lease"
+}
 _h_lease
 [ -f "$_h_d/lease" ] && _h_say ok
 """

@@ -17,7 +17,7 @@ from hermes_env import CommandCancelled, HermesEnvError
 from ._check import equal, holds
 from ._lab import UNTIL_GO
 from ._law import law
-from ._watch import canary, heard, watched_argv
+from ._watch import canary, files_with, heard, watched_argv
 
 if TYPE_CHECKING:
     from ._lab import Lab
@@ -154,12 +154,7 @@ class SecrecyLaws:
         process.kill()
         with pytest.raises(CommandCancelled):
             process.wait(lab.patience)
-        script = (
-            'for d in /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do [ -d "$d" ] && find "$d" -xdev -type f -newer mark '
-            '! -path "*/proc/*" -exec grep -lsF -f needle {} + ; done 2>/dev/null | grep -v "^$PWD/needle$"; :'
-        )
-        found = sorted(set(lab.sh(script).text.splitlines()))
-        equal("files that hold it", [], found)
+        equal("files that hold it", set(), files_with(lab, depth=9))
 
 
 def _let_go(lab: Lab) -> None:

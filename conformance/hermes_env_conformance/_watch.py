@@ -26,6 +26,19 @@ done
 """
 
 
+_FIND = """
+for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do
+  [ -d "$d" ] && find "$d" -maxdepth DEPTH -xdev -type f -newer mark ! -path "*/proc/*" -exec grep -lsF -f needle {} +
+done 2>/dev/null | grep -v "^$PWD/needle$"
+:
+"""
+
+
+def files_with(lab: Lab, *, depth: int = 4) -> set[str]:
+    """Files newer than the law's ``mark`` that hold what its ``needle`` holds."""
+    return set(lab.sh(_FIND.replace("DEPTH", str(depth))).text.splitlines())
+
+
 def canary() -> bytes:
     """Text that occurs nowhere else."""
     return f"canary-{secrets.token_hex(12)}".encode()

@@ -7,5 +7,7 @@ from ._types import FileStat as FileStat
 from ._types import MakeDir as MakeDir
 from ._types import Move as Move
 from ._types import Remove as Remove
+from ._types import Skipped as Skipped
+from ._types import TransferResult as TransferResult
 from ._types import Write as Write
 from ._types import WriteResult as WriteResult

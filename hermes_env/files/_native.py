@@ -15,6 +15,7 @@ from ._native_steps import Batch, MakeDirStep, MoveStep, RemoveStep, Step
 from ._native_write import WriteStep
 from ._stats import kind_of
 from ._temp_names import new_mark
+from ._tree_native import NativeTree
 from ._types import Change, FileStat, MakeDir, Move, Remove, Write, WriteResult
 
 if TYPE_CHECKING:
@@ -122,6 +123,10 @@ class NativeEngine:
                     # It went away since its name was read.
                     continue
         return found
+
+    def tree(self, path: str) -> NativeTree:
+        """A folder, to be copied from or to."""
+        return NativeTree(self._name(path), path)
 
 
 def _file_stat(name: bytes, path: str, *, follow: bool) -> FileStat:

@@ -21,6 +21,8 @@ from ._types import Write, WriteResult
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_REPLACED = "another writer replaced it right after it was written"
+
 
 class WriteStep:
     """Gives a file new bytes: staged beside it, verified, then renamed over it, or written in place."""
@@ -144,9 +146,18 @@ class WriteStep:
 
     def _check_target(self) -> None:
         """What has the name must be the file that was verified; else its bytes are looked at."""
-        state = os.lstat(self._name)
-        if (state.st_dev, state.st_ino, state.st_size) != self._staged:
+        try:
+            state = os.lstat(self._name)
+        except FileNotFoundError:
+            raise FileChanged(self.path, _REPLACED) from None
+        if (state.st_dev, state.st_ino, state.st_size) == self._staged:
+            return
+        try:
             self._verify_target()
+        except VerificationError:
+            if (state.st_dev, state.st_ino) == self._staged[:2]:
+                raise
+            raise FileChanged(self.path, _REPLACED) from None
 
     def _verify_target(self) -> None:
         digest, size = digest_of(self._name)

@@ -24,6 +24,7 @@ from ._oserror import named_error
 from ._script_read import LIST_SCRIPT, READ_SCRIPT, STAT_SCRIPT, SUM_SCRIPT
 from ._script_write import SWEEP_SCRIPT
 from ._transfer import Part, Transfer
+from ._tree_remote import ScriptTree
 from ._wire import ending, local_name, new_nonce
 from ._write_request import WriteRequest
 
@@ -164,6 +165,10 @@ class ScriptEngine:
         base = path.rstrip("/")
         found = [_stats.parse(line, f"{base}/{name}", target) for _, line, name, target in entries]
         return sorted(found, key=lambda entry: os.fsencode(entry.name))
+
+    def tree(self, path: str) -> ScriptTree:
+        """A folder, to be copied from or to."""
+        return ScriptTree(self._env, path)
 
     # -- one question, one record ---------------------------------------------------------------------------------
 

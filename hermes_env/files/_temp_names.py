@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import secrets
+import shutil
 
 _PREFIX = b".hermes+"
 _SUFFIX = b".tmp"
@@ -55,7 +56,7 @@ def sweep(directory: bytes) -> None:
         if place != _place() or not pid.isdigit():
             continue
         if _birth(pid.decode()) != rest.partition(b"+")[0]:
-            _unlink(os.path.join(directory, name))
+            _remove(os.path.join(directory, name))
 
 
 def _left_over(directory: bytes) -> list[bytes]:
@@ -66,8 +67,10 @@ def _left_over(directory: bytes) -> list[bytes]:
     return [name for name in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
 
 
-def _unlink(path: bytes) -> None:
+def _remove(path: bytes) -> None:
     try:
         os.unlink(path)
+    except IsADirectoryError:
+        shutil.rmtree(path, ignore_errors=True)
     except OSError:
         return
