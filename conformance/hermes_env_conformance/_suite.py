@@ -14,6 +14,7 @@ from ._cancellation import CancellationLaws
 from ._faults import Faults, HookFaults
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
+from ._files_sequence import FileSequenceLaws
 from ._lab import WORKSPACE, Bench, Lab, Settings
 from ._law import Law, laws_of
 from ._lifecycle import LifecycleLaws
@@ -36,6 +37,7 @@ class ConformanceSuite(
     LifecycleLaws,
     CancellationLaws,
     SecrecyLaws,
+    FileSequenceLaws,
     FileNameLaws,
     FileContentLaws,
     ProcessLaws,
