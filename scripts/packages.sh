@@ -27,6 +27,12 @@ need procps ps
 need util-linux setsid
 need openssh-server /usr/sbin/sshd
 need openssh-client ssh ssh-keygen
+need openssl openssl
+need iproute2 ip
+need debootstrap debootstrap
+need docker-registry docker-registry
+need podman podman
+need catatonit catatonit
 need fish fish
 need mksh mksh
 need yash yash

@@ -281,6 +281,7 @@ class CancellationLaws:
             for _, make in found.armed("launch", kind="cut"):
                 trial = make()
                 trial.start(f"{UNTIL_GO}; exit 7")
+                trial.strike()
                 trial.until_started()
                 trial.release()
                 lab.sh("sleep 0.1; : >go", cwd=trial.place)
@@ -293,6 +294,7 @@ class CancellationLaws:
             for _, make in found.armed("launch", kind="cut"):
                 trial = make()
                 trial.start()
+                trial.strike()
                 trial.until_started()
                 trial.release()
                 with lab.soon("the kill"):

@@ -31,6 +31,9 @@ Kind = Literal["hold", "refuse", "fail", "late", "twice", "cut"]
 ==========  ============================================================================================
 """
 
+_LATE = 5.0
+"""Seconds for late work to land at the end of a law; what takes longer is left behind."""
+
 
 @dataclass
 class Fault:
@@ -99,7 +102,7 @@ class HookFaults:
         for fault in self._all:
             fault.release()
         for thread in self._threads:
-            thread.join()
+            thread.join(_LATE)
         for name in self._wrapped:
             vars(self._env).pop(name, None)
 
