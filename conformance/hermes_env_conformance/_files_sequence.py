@@ -73,7 +73,7 @@ class FileSequenceLaws:
     def test_any_sequence_of_file_calls_is_as_modelled(self, lab: Lab) -> None:
         """After any sequence of writes, moves and removals every path has the bytes and the mode that it should."""
         memory = Memory(time.monotonic() + _ENOUGH * lab.deadline)
-        settings = lab.examples(2, 6, 100, shrink=True, steps=lab.scale(6, 10, 30))
+        settings = lab.examples(3, 6, 100, shrink=True, steps=lab.scale(8, 10, 30))
         run_state_machine_as_test(partial(FileMachine, lab, memory), settings=settings)  # type: ignore[arg-type]
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ._faults import Fault, Faults, Kind, Step
     from ._lab import Lab
 
-_LONGER = 0.15
-"""Seconds that are enough for a command that lives to see ``go`` and leave its sign."""
 _BEFORE = ("new", "staging", "staged")
 
 
@@ -159,7 +157,8 @@ class Trial:
 
     def expect_over(self, *, most: int = 1, least: int = 0) -> None:
         """Demand that it does not go on, ran so often, and that the next command works."""
-        self.lab.sh(f": >go; sleep {_LONGER}", cwd=self.place)
+        # Half a moment is enough for a command that lives to see `go` and leave its sign.
+        self.lab.sh(f": >go; sleep {self.lab.moment / 2:.2f}", cwd=self.place)
         went_on = self.lab.env.exec(["test", "-e", f"{self.place}/on"]).ok
         holds(not went_on, "the command went on after it was cancelled")
         self.expect_runs(most=most, least=least)
