@@ -81,6 +81,7 @@ class HookFaults:
             self._wrap_staged()
         else:
             self._wrap("_launch", self._launch)
+            self._wrap("_kill", _kill_bare)
 
     def arm(self, step: Step, kind: Kind) -> Fault | None:
         """Make the next command that comes by a step go wrong."""
@@ -214,6 +215,11 @@ class HookFaults:
 def _steps(paths: Sequence[str]) -> set[Step]:
     ends: dict[str, Step] = {"in": "stdin", "sh": "script"}
     return {ends[end] for path in paths if (end := path.rpartition(".")[2]) in ends}
+
+
+def _kill_bare(inner: Callable[..., Any], command_id: str, channel: Any, grace: float) -> Any:
+    """Give a backend its own channel back."""
+    return inner(command_id, channel.inner if isinstance(channel, _Cuttable) else channel, grace)
 
 
 class _Cuttable:

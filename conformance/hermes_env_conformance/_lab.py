@@ -93,7 +93,7 @@ class Bench:
         if self._moment is None:
             start = time.monotonic()
             self.env.exec("true")
-            self._moment = 0.3 + 10 * (time.monotonic() - start)
+            self._moment = 0.15 + 15 * (time.monotonic() - start)
         return self._moment
 
     def abandon(self) -> None:
