@@ -153,7 +153,14 @@ class Bench:
             pipe = subprocess.PIPE
             running = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=variables) for _ in range(count)]
             for process in running:
-                process.communicate(payload)
+                assert process.stdin is not None
+                process.stdin.write(payload)
+                process.stdin.close()
+            for process in running:
+                assert process.stdout is not None
+                process.stdout.read()
+                process.stdout.close()
+                process.wait()
 
         rounds = 3 if count <= 100 else 1
         row = compare(
