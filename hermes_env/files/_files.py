@@ -11,7 +11,19 @@ from hermes_env._stdin import source_of
 from hermes_env._validate import check_size
 
 from . import _checks
-from ._types import Change, FileStat, HardLinks, MakeDir, Move, Remove, Write, WriteResult
+from ._types import (
+    Change,
+    Expect,
+    FileStat,
+    HardLinks,
+    MakeDir,
+    Move,
+    Remove,
+    Survey,
+    Swept,
+    Write,
+    WriteResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +50,10 @@ class Engine(Protocol):
     def stat(self, path: str, *, follow: bool) -> FileStat: ...
 
     def list_dir(self, path: str) -> list[FileStat]: ...
+
+    def survey(self, paths: Sequence[str], most: int | None) -> Survey: ...
+
+    def sweep(self, directories: Sequence[str], *, below: bool, backups: bool) -> Swept: ...
 
 
 class Files:
@@ -146,6 +162,36 @@ class Files:
         """
         unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
         return self._engine.read_many(unique, missing_ok=missing_ok) if unique else {}
+
+    def survey(self, paths: Sequence[str], *, most: int | None = None) -> Survey:
+        """Tell what many paths name, links followed, in one round trip where the environment allows.
+
+        Args:
+            paths: Any paths. What is wrong with one stands in its entry.
+            most: Also bring the bytes of regular files of at most so many bytes; larger ones have the error EFBIG.
+                None brings digests only.
+
+        Raises:
+            HermesEnvError: As `BaseEnvironment.exec`.
+        """
+        unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
+        if most is not None:
+            check_size("most", most)
+        return self._engine.survey(unique or (".",), most)
+
+    def sweep(self, directories: Sequence[str], *, below: bool = False, backups: bool = False) -> Swept:
+        """Remove temporary files that commits left whose process is surely dead, and name those that have to stay.
+
+        Args:
+            directories: Where to look.
+            below: Look in all directories below them too.
+            backups: Remove also copies of old bytes: only for who knows that they are needed no more.
+
+        Raises:
+            HermesEnvError: As `BaseEnvironment.exec`.
+        """
+        checked = tuple(dict.fromkeys(_checks.checked_path("directories", path) for path in directories))
+        return self._engine.sweep(checked, below=below, backups=backups) if checked else Swept((), ())
 
     def sha256(self, path: str) -> str:
         """Hex digest of a regular file, computed in the environment where it has any tool for that.
@@ -336,7 +382,7 @@ def _check_data(data: StdinLike) -> None:
 
 
 def _conditional(change: Change) -> bool:
-    return not isinstance(change, MakeDir) and bool(change.if_sha256 or getattr(change, "if_absent", False))
+    return not isinstance(change, MakeDir | Expect) and bool(change.if_sha256 or getattr(change, "if_absent", False))
 
 
 class NativeFiles(Files):

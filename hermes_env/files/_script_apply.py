@@ -35,6 +35,7 @@ in_place() {
   stop "$E" "$msg"
 }
 do_W() {
+  straight "$D"
   same "$P" || stop changed 'changed meanwhile'
   [ -d "$P" ] && stop EISDIR
   if [ "$inplace" ]; then in_place; return; fi
@@ -66,6 +67,7 @@ blocked() {
   mounted "$P" || [ -k "$D" ]
 }
 do_R() {
+  straight "$D"
   same "$P" || stop changed 'changed meanwhile'
   if [ "$count" -eq 1 ]; then
     if [ "$X" = 1 ]; then rm -f "$P"; else case $flags in *f*) rm -rf "$P";; *) rmdir "$P";; esac; fi 2>/dev/null
@@ -94,6 +96,7 @@ carry() {
   mv -f "$T" "$P" 2>/dev/null && rm -f "$S"
 }
 do_M() {
+  straight "${S%/*}/" "$D"
   same "$S" || stop changed 'changed meanwhile'
   ident "${S%/*}/"; a=${V%%:*}
   ident "$D"; b=${V%%:*}
@@ -112,6 +115,7 @@ do_M() {
   flush "$D"; flush "${S%/*}/"
 }
 do_D() { set_state done; }
+do_E() { same "$P" || stop changed 'changed meanwhile'; set_state done; }
 # Puts back what was done, last change first; lost names what could not be.
 undo() {
   [ "$phase" != over ] || return
@@ -135,6 +139,7 @@ dirs() {
 }
 fell() { lost="$lost $i"; }
 undo_W() {
+  straight "$D"
   case $state in
     dirty) cat "$K" >"$P" 2>/dev/null; if cmp -s "$K" "$P"; then rm -f "$K"; else fell; fi;;
     done)
@@ -149,6 +154,7 @@ undo_W() {
 }
 undo_R() { [ "$state" != done ] || { [ "$K" ] && mv "$K" "$P" 2>/dev/null; } || fell; }
 undo_M() {
+  straight "${S%/*}/" "$D"
   [ "$state" = ready ] && return
   there "$S" || mv "$P" "$S" 2>/dev/null || fell
   if [ "$X" = 2 ]; then mkdir "$P" 2>/dev/null || fell
@@ -156,4 +162,5 @@ undo_M() {
   fi
 }
 undo_D() { dirs; }
+undo_E() { :; }
 """

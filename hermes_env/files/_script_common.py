@@ -79,6 +79,12 @@ resolve() {
   done
 }
 there() { [ -e "$1" ] || [ -L "$1" ]; }
+# Sets R to the physical path of the directory $1, without a slash at its end, so that the root is empty.
+phys() {
+  R=$(cd -P "$1" 2>/dev/null && pwd -P && echo x); R=${R%"$nl"x}
+  [ "$R" ] || return 1
+  R=${R%/}
+}
 """
 
 DIGESTS = r"""

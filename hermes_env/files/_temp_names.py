@@ -9,6 +9,7 @@ import secrets
 
 _PREFIX = b".hermes+"
 _SUFFIX = b".tmp"
+_BACKUP = b".bak"
 _HOST = re.compile(rb"[A-Za-z0-9._-]+\Z")
 
 
@@ -58,12 +59,28 @@ def sweep(directory: bytes) -> None:
             _unlink(os.path.join(directory, name))
 
 
-def _left_over(directory: bytes) -> list[bytes]:
+def sweep_all(directory: bytes, *, backups: bool) -> tuple[list[bytes], list[bytes]]:
+    """As `sweep`, backups too if wanted: what was removed, and what stays since its writer lives or may live."""
+    removed, busy = [], []
+    for name in _left_over(directory, (_SUFFIX, _BACKUP) if backups else (_SUFFIX,)):
+        path = os.path.join(directory, name)
+        place, _, rest = name[len(_PREFIX) :].partition(b"+")
+        pid, _, rest = rest.partition(b"+")
+        known = _place() != b"-" and place == _place() and pid.isdigit()
+        if known and _birth(pid.decode()) != rest.partition(b"+")[0]:
+            _unlink(path)
+            removed.append(path)
+        else:
+            busy.append(path)
+    return removed, busy
+
+
+def _left_over(directory: bytes, suffixes: tuple[bytes, ...] = (_SUFFIX,)) -> list[bytes]:
     try:
         names = os.listdir(directory)
     except OSError:
         return []
-    return [name for name in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+    return [name for name in names if name.startswith(_PREFIX) and name.endswith(suffixes)]
 
 
 def _unlink(path: bytes) -> None:
