@@ -5,6 +5,7 @@ from ._files import NativeFiles as NativeFiles
 from ._types import Change as Change
 from ._types import Expect as Expect
 from ._types import FileStat as FileStat
+from ._types import HardLinks as HardLinks
 from ._types import MakeDir as MakeDir
 from ._types import Move as Move
 from ._types import Remove as Remove

@@ -24,7 +24,7 @@ um=$(umask); umask 077
 i=0 phase=prepare bundle= off=0 out=
 # Names of temporary files tell who made them, so that a later write can see that he is gone.
 place=- start=- boot=- host=-
-birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; B=${20}; }
+birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; case $1 in Z|X) ;; *) B=${20};; esac; }
 if B=; birth /proc/1/stat; [ "$B" ]; then
   { read -r boot </proc/sys/kernel/random/boot_id; read -r host </proc/sys/kernel/hostname; } 2>/dev/null
   case $host in *[!A-Za-z0-9._-]*) host=-;; esac

@@ -22,10 +22,11 @@ def _read(path: str) -> bytes:
 
 
 def _birth(pid: str) -> bytes:
-    """When a process started, in clock ticks since boot; empty when there is none."""
+    """When a process started, in clock ticks since boot; empty when there is none, or it is dead."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     # Field 22 of the line, counted from behind the name, which may hold anything.
-    return fields[19] if len(fields) > 19 else b""
+    dead = fields[:1] in ([b"Z"], [b"X"])
+    return fields[19] if len(fields) > 19 and not dead else b""
 
 
 @functools.cache

@@ -28,9 +28,7 @@ def resolve_anchors(haystack: Haystack, texts: Sequence[bytes], cursor: int) -> 
     Raises:
         EditError: ``anchor_not_found`` or ``ambiguous_match``.
     """
-    places = _places(haystack, texts[0], cursor) or (
-        _places(haystack, texts[0], 0) if cursor else ()
-    )
+    places = _places(haystack, texts[0], cursor) or (_places(haystack, texts[0], 0) if cursor else ())
     if not places:
         raise _not_found(haystack, texts[0])
     for text in texts[1:]:
@@ -119,9 +117,7 @@ def _not_found(haystack: Haystack, text: bytes) -> EditError:
 
 def _ambiguous(haystack: Haystack, text: bytes, lines: Sequence[int]) -> EditError:
     shown = ", ".join(str(line + 1) for line in lines[:5])
-    message = (
-        f"'@@ {excerpt(decode_lossless(text))}' fits several lines ({shown}); write the whole line"
-    )
+    message = f"'@@ {excerpt(decode_lossless(text))}' fits several lines ({shown}); write the whole line"
     return EditError(
         Problem(
             "ambiguous_match",

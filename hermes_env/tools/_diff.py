@@ -91,14 +91,10 @@ def unified_diff(
     hidden = total - len(body)
     if hidden:
         body.append(f"... {hidden:,} more lines of this diff (in all +{added:,} -{removed:,})\n")
-    return FileDiff(
-        "".join([*header, *body]) if body or old_path else "", added, removed, hidden > 0
-    )
+    return FileDiff("".join([*header, *body]) if body or old_path else "", added, removed, hidden > 0)
 
 
-def _header(
-    before: bytes | None, after: bytes | None, path: str, old_path: str | None
-) -> list[str]:
+def _header(before: bytes | None, after: bytes | None, path: str, old_path: str | None) -> list[str]:
     source = clean(old_path if old_path is not None else path).replace("\n", "\\n")
     target = clean(path).replace("\n", "\\n")
     moved = [f"rename from {source}\n", f"rename to {target}\n"] if old_path is not None else []
@@ -123,15 +119,11 @@ def _changes(before: bytes, splices: Sequence[Splice]) -> Iterator[_Change]:
         new_lines = split_lines(apply_splices(before[start:end], shifted))
         first = index.line_at(start)
         for a, b, c, d in _opcodes(old_lines, new_lines):
-            yield _Change(
-                first + a, tuple(old_lines[a:b]), first + delta + c, tuple(new_lines[c:d])
-            )
+            yield _Change(first + a, tuple(old_lines[a:b]), first + delta + c, tuple(new_lines[c:d]))
         delta += len(new_lines) - len(old_lines)
 
 
-def _windows(
-    index: LineIndex, before: bytes, splices: Sequence[Splice]
-) -> Iterator[tuple[int, int, list[Splice]]]:
+def _windows(index: LineIndex, before: bytes, splices: Sequence[Splice]) -> Iterator[tuple[int, int, list[Splice]]]:
     """Yield byte ranges of whole lines that hold one or more splices."""
     group: list[Splice] = []
     start = end = 0

@@ -21,9 +21,7 @@ def show_bytes(data: bytes) -> str:
     text = decode_lossless(data)
     if not _ESCAPED.search(text):
         return text
-    return _ESCAPED.sub(
-        lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text.replace("\\", "\\\\")
-    )
+    return _ESCAPED.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text.replace("\\", "\\\\"))
 
 
 def is_escaped(data: bytes) -> bool:

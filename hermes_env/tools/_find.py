@@ -128,14 +128,10 @@ def near_match(document: Document, needle: bytes) -> tuple[str, tuple[Candidate,
     haystack = Haystack(document)
     places = _whole_lines(haystack, needle, Tier.TRAILING)
     if places:
-        return "The text differs from the file only in blanks at line ends.", _candidates(
-            document, places
-        )
+        return "The text differs from the file only in blanks at line ends.", _candidates(document, places)
     places = _inside_lines(document, needle) or _whole_lines(haystack, needle, Tier.PUNCTUATION)
     if places:
-        return "The text differs from the file only in typographic punctuation.", _candidates(
-            document, places
-        )
+        return "The text differs from the file only in typographic punctuation.", _candidates(document, places)
     lines = needle.removesuffix(b"\n").split(b"\n")
     hits = list(islice(haystack.find(Tier.INDENT, lines), MAX_CANDIDATES))
     if hits:

@@ -56,9 +56,7 @@ class _Change:
     """The last new line, if the patch says that no newline follows it."""
 
 
-def apply_hunks(
-    document: Document, hunks: Sequence[Hunk], rules: Rules, *, encoding: str | None = None
-) -> HunksResult:
+def apply_hunks(document: Document, hunks: Sequence[Hunk], rules: Rules, *, encoding: str | None = None) -> HunksResult:
     """Place all hunks in one file and return the edit.
 
     Args:
@@ -104,16 +102,12 @@ def apply_hunks(
             continue
         progress.take(placement)
         placed.append((number, hunk, placement, changes))
-    flat = sorted(
-        (change for *_, changes in placed for change in changes), key=lambda c: (c.first, c.last)
-    )
+    flat = sorted((change for *_, changes in placed for change in changes), key=lambda c: (c.first, c.last))
     problems += _misplaced_ends(document, flat)
     if problems:
         raise EditError(*problems)
     edit = Edit(document.data, _splices(document, flat, force_newline=rules.force_final_newline))
-    return HunksResult(
-        edit, tuple(sorted([*_reports(placed), *applied], key=lambda report: report.hunk))
-    )
+    return HunksResult(edit, tuple(sorted([*_reports(placed), *applied], key=lambda report: report.hunk)))
 
 
 def _block(hunk: Hunk, encoding: str | None) -> Block:
@@ -126,20 +120,14 @@ def _block(hunk: Hunk, encoding: str | None) -> Block:
             break
         tail += 1
     anchors = tuple(to_bytes(anchor.text, None, encoding) for anchor in hunk.anchors)
-    return Block(
-        encode(hunk.old), encode(hunk.new), anchors, hunk.old_start, hunk.end_of_file, tail
-    )
+    return Block(encode(hunk.old), encode(hunk.new), anchors, hunk.old_start, hunk.end_of_file, tail)
 
 
-def _changes(
-    document: Document, number: int, hunk: Hunk, placement: Placement, encoding: str | None
-) -> list[_Change]:
+def _changes(document: Document, number: int, hunk: Hunk, placement: Placement, encoding: str | None) -> list[_Change]:
     """Return the runs of removed and added lines of a placed hunk."""
     changes: list[_Change] = []
     position = placement.line
-    for is_context, run in groupby(
-        _without_dropped(hunk, placement.dropped), key=lambda line: line.kind == " "
-    ):
+    for is_context, run in groupby(_without_dropped(hunk, placement.dropped), key=lambda line: line.kind == " "):
         lines = list(run)
         if is_context:
             _check_unprefixed(document, lines, position)
@@ -173,9 +161,7 @@ def _without_dropped(hunk: Hunk, dropped: int) -> list[PatchLine]:
     return lines
 
 
-def _added(
-    document: Document, line: PatchLine, placement: Placement, encoding: str | None
-) -> bytes:
+def _added(document: Document, line: PatchLine, placement: Placement, encoding: str | None) -> bytes:
     data = to_bytes(line.text, document, encoding)
     if placement.shift is None:
         return data
@@ -208,14 +194,11 @@ def _misplaced_ends(document: Document, changes: Sequence[_Change]) -> list[Prob
     return [
         _not_last(change.unterminated).at(hunk=change.hunk)
         for i, change in enumerate(changes)
-        if change.unterminated is not None
-        and (change.last < document.lines or i + 1 < len(changes))
+        if change.unterminated is not None and (change.last < document.lines or i + 1 < len(changes))
     ]
 
 
-def _splices(
-    document: Document, changes: Sequence[_Change], *, force_newline: bool
-) -> tuple[Splice, ...]:
+def _splices(document: Document, changes: Sequence[_Change], *, force_newline: bool) -> tuple[Splice, ...]:
     """Turn line changes into byte ranges; a written line gets the first terminator of the file."""
     eol, size = document.eol, len(document.data)
     splices: list[Splice] = []

@@ -269,9 +269,7 @@ class _Search:
 
     def _beyond_scope(self, tier: Tier) -> Placement | None:
         hits = self._hits(tier, min(self._anchors) + 1)
-        return self._only(
-            {hit.line: (hit, max(a for a in self._anchors if a < hit.line)) for hit in hits}
-        )
+        return self._only({hit.line: (hit, max(a for a in self._anchors if a < hit.line)) for hit in hits})
 
     def _only(self, found: dict[int, tuple[Hit, int]]) -> Placement | None:
         if not found:

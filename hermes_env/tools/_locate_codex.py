@@ -20,9 +20,7 @@ def locate_codex(haystack: Haystack, block: Block, progress: Progress) -> Placem
         found = _first(haystack, (text,), cursor)
         if found is None:
             message = f"Failed to find context '{excerpt(decode_lossless(text))}'"
-            raise EditError(
-                Problem("anchor_not_found", message, candidates=near_lines(haystack, [text]))
-            )
+            raise EditError(Problem("anchor_not_found", message, candidates=near_lines(haystack, [text])))
         anchor = found.line
         cursor = anchor + 1
     if not block.old:
@@ -30,14 +28,10 @@ def locate_codex(haystack: Haystack, block: Block, progress: Progress) -> Placem
         return Placement(haystack.lines, 0, Tier.EXACT, anchor=anchor)
     placed = _place(haystack, block.old, cursor, anchor, end_of_file=block.end_of_file)
     if placed is None and not block.old[-1]:
-        placed = _place(
-            haystack, block.old[:-1], cursor, anchor, end_of_file=block.end_of_file, dropped=1
-        )
+        placed = _place(haystack, block.old[:-1], cursor, anchor, end_of_file=block.end_of_file, dropped=1)
     if placed is None:
         message = "Failed to find expected lines"
-        raise EditError(
-            Problem("context_not_found", message, candidates=near_lines(haystack, block.old))
-        )
+        raise EditError(Problem("context_not_found", message, candidates=near_lines(haystack, block.old)))
     return placed
 
 

@@ -52,9 +52,7 @@ PUNCTUATION: Final = {
     **dict.fromkeys(range(0x201C, 0x2020), '"'),
     **dict.fromkeys((0x00A0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " "),
 }
-_PUNCTUATION_BYTES: Final = {
-    chr(code).encode(): plain.encode() for code, plain in PUNCTUATION.items()
-}
+_PUNCTUATION_BYTES: Final = {chr(code).encode(): plain.encode() for code, plain in PUNCTUATION.items()}
 # Nearly all of them share two bytes; one search for these says which of them occur at all.
 _GENERAL: Final = re.compile(rb"\xe2\x80[\x80-\xbf]")
 _OTHERS: Final = tuple(fancy for fancy in _PUNCTUATION_BYTES if not _GENERAL.fullmatch(fancy))
@@ -152,11 +150,7 @@ def find_shift(file_lines: Sequence[bytes], block: Sequence[bytes]) -> Shift | N
 
     Both have the same text apart from blanks around it. Blank lines say nothing.
     """
-    pairs = [
-        (_indent(have), _indent(want))
-        for have, want in zip(file_lines, block, strict=True)
-        if want.strip(b" \t")
-    ]
+    pairs = [(_indent(have), _indent(want)) for have, want in zip(file_lines, block, strict=True) if want.strip(b" \t")]
     if not pairs:
         return None
     have, want = pairs[0]
@@ -243,9 +237,7 @@ class Haystack:
         # Most files look the same in several tiers; one copy of a large file is enough.
         return next((known for known in self._buffers.values() if known.data == fresh.data), fresh)
 
-    def find(
-        self, tier: Tier, block: Sequence[bytes], start: int = 0, end: int | None = None
-    ) -> Iterator[Hit]:
+    def find(self, tier: Tier, block: Sequence[bytes], start: int = 0, end: int | None = None) -> Iterator[Hit]:
         """Yield the places of ``block`` from ``start`` to ``end`` in one tier, overlapping too."""
         if not block or len(block) > self.lines - start:
             return

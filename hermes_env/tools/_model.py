@@ -30,29 +30,27 @@ MAX_ERRORS = 50
 """Errors listed in one outcome."""
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """Published data: closed and frozen."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CandidateLine(_Record):
+class CandidateLine(Record):
     """A line of a file that the edit may have meant."""
 
     line: int = Field(ge=1, description="Line number in the file as it was read, from 1.")
     text: str = Field(description="The line, cut after 200 characters.")
 
 
-class ErrorInfo(_Record):
+class ErrorInfo(Record):
     """Why an edit was refused."""
 
     code: ErrorCode
     message: str
     path: str | None = Field(default=None, description="The path as the caller wrote it.")
-    patch_line: int | None = Field(
-        default=None, ge=1, description="Line in the patch text, from 1."
-    )
-    hunk: int | None = Field(
-        default=None, ge=1, description="Number of the hunk in its file, from 1."
-    )
+    patch_line: int | None = Field(default=None, ge=1, description="Line in the patch text, from 1.")
+    hunk: int | None = Field(default=None, ge=1, description="Number of the hunk in its file, from 1.")
     candidates: list[CandidateLine] = Field(
         default=[], max_length=MAX_CANDIDATES, description="Lines that the edit may have meant."
     )
@@ -70,7 +68,7 @@ class ErrorInfo(_Record):
         )
 
 
-class HunkOutcome(_Record):
+class HunkOutcome(Record):
     """Where one hunk went."""
 
     hunk: int = Field(ge=1)
@@ -80,9 +78,7 @@ class HunkOutcome(_Record):
     old_lines: int = Field(ge=0)
     new_start: int = Field(ge=0, description="First line after the edit, from 1.")
     new_lines: int = Field(ge=0)
-    anchor_line: int | None = Field(
-        default=None, description="The line of the '@@' text that was used."
-    )
+    anchor_line: int | None = Field(default=None, description="The line of the '@@' text that was used.")
     out_of_order: bool = False
     already_applied: bool = False
 
@@ -103,7 +99,7 @@ class HunkOutcome(_Record):
         )
 
 
-class ChangedFile(_Record):
+class ChangedFile(Record):
     """One file that an edit changed, or would change."""
 
     path: str
@@ -113,9 +109,7 @@ class ChangedFile(_Record):
     after_sha256: Sha256 | None = None
     before_bytes: int = Field(default=0, ge=0)
     after_bytes: int = Field(default=0, ge=0)
-    mode: str | None = Field(
-        default=None, description="Octal permission bits that were kept, as 0644."
-    )
+    mode: str | None = Field(default=None, description="Octal permission bits that were kept, as 0644.")
     binary: bool = False
     overwrote: bool = Field(default=False, description="An existing file was replaced.")
     added_lines: int = Field(default=0, ge=0)
@@ -146,7 +140,7 @@ class ChangedFile(_Record):
         )
 
 
-class EditOutcome(_Record):
+class EditOutcome(Record):
     """What an edit did. Returned by every editing tool, never raised."""
 
     ok: bool
@@ -157,18 +151,13 @@ class EditOutcome(_Record):
     unchanged_files: list[str] = []
     diff: str = Field(default="", description="The diffs of all files.")
     bytes_changed: int = Field(default=0, ge=0, description="Bytes written, over all files.")
-    before_sha256: Sha256 | None = Field(
-        default=None, description="Of the only changed file, if it is one."
-    )
-    after_sha256: Sha256 | None = Field(
-        default=None, description="Of the only changed file, if it is one."
-    )
+    before_sha256: Sha256 | None = Field(default=None, description="Of the only changed file, if it is one.")
+    after_sha256: Sha256 | None = Field(default=None, description="Of the only changed file, if it is one.")
     stale_check: StaleCheck = "not_run"
     side_effects_fired: list[str] = Field(default=[], description="Names of the observers told.")
+    reports: list[str] = Field(default=[], description="What observers had to say, such as new diagnostics.")
     warnings: list[str] = []
-    left_changed: list[str] = Field(
-        default=[], description="After rollback_failed: files that are not as they were."
-    )
+    left_changed: list[str] = Field(default=[], description="After rollback_failed: files that are not as they were.")
     error: ErrorInfo | None = Field(default=None, description="The first error.")
     errors: list[ErrorInfo] = Field(default=[], max_length=MAX_ERRORS)
 
@@ -199,9 +188,7 @@ class EditOutcome(_Record):
             changed_files=files,
             unchanged_files=[clean(path) for path in plan.unchanged],
             diff="".join(file.diff for file in files),
-            bytes_changed=sum(
-                len(change.after or b"") for change in plan.changes if change.content_changed
-            ),
+            bytes_changed=sum(len(change.after or b"") for change in plan.changes if change.content_changed),
             before_sha256=only.before_sha256 if only else None,
             after_sha256=only.after_sha256 if only else None,
             warnings=[clean(warning) for warning in plan.warnings],

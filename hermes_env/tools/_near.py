@@ -28,9 +28,7 @@ _MAX_COMPARED: Final = 200
 _WORD: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{3,}")
 
 
-def near_lines(
-    haystack: Haystack, block: Sequence[bytes], *, limit: int = MAX_NEAR
-) -> tuple[Candidate, ...]:
+def near_lines(haystack: Haystack, block: Sequence[bytes], *, limit: int = MAX_NEAR) -> tuple[Candidate, ...]:
     """Return up to ``limit`` lines at which ``block`` nearly is, best first.
 
     Lines of the block that are in the file (blanks around them ignored) vote for the place where

@@ -154,28 +154,16 @@ class Overlay:
     def same_file(self, a: str, b: str) -> bool:
         """Tell whether two paths are one inode under names that differ in more than spelling."""
         left, right = self._files.get(a), self._files.get(b)
-        if (
-            not isinstance(left, Snapshot)
-            or not isinstance(right, Snapshot)
-            or left.identity is None
-        ):
+        if not isinstance(left, Snapshot) or not isinstance(right, Snapshot) or left.identity is None:
             return False
         return left.identity == right.identity and not self.is_respelled(a, b)
 
     def is_respelled(self, a: str, b: str) -> bool:
         """Tell whether two paths of one inode differ only in case or Unicode form."""
         left, right = self._files.get(a), self._files.get(b)
-        if (
-            not isinstance(left, Snapshot)
-            or not isinstance(right, Snapshot)
-            or left.identity is None
-        ):
+        if not isinstance(left, Snapshot) or not isinstance(right, Snapshot) or left.identity is None:
             return False
-        return (
-            left.identity == right.identity
-            and canonical(a) != canonical(b)
-            and _folded(a) == _folded(b)
-        )
+        return left.identity == right.identity and canonical(a) != canonical(b) and _folded(a) == _folded(b)
 
     def write(self, entry: Entry, path: str, data: bytes, result: HunksResult | None) -> None:
         """Give a file new content."""

@@ -61,9 +61,7 @@ def unquoted(path: str) -> str | None:
 def paths_of(patch: Patch) -> tuple[str, ...]:
     """Return every path whose state a plan may ask for, each once, in the order of the patch."""
     named = [path for op in patch.operations for path in (op.path, op.move_to) if path is not None]
-    spelled = [
-        spelling for path in named for spelling in (path, unquoted(path)) if spelling is not None
-    ]
+    spelled = [spelling for path in named for spelling in (path, unquoted(path)) if spelling is not None]
     return tuple(dict.fromkeys(path for path in spelled if path_problem(path) is None))
 
 
@@ -120,9 +118,7 @@ def make_plan(
 
 
 class _Planner:
-    def __init__(
-        self, files: Mapping[str, State], rules: Rules, *, encoding: str | None, eol: str
-    ) -> None:
+    def __init__(self, files: Mapping[str, State], rules: Rules, *, encoding: str | None, eol: str) -> None:
         self.overlay = Overlay(files)
         self.overwrite = rules.overwrite
         self.idempotent = rules.idempotent
@@ -148,20 +144,13 @@ class _Planner:
                 self._apply(operation)
             except EditError as error:
                 self._poisoned |= keys
-                self.problems += [
-                    p.at(path=operation.path, patch_line=operation.patch_line)
-                    for p in error.problems
-                ]
+                self.problems += [p.at(path=operation.path, patch_line=operation.patch_line) for p in error.problems]
                 if self._rules.partial:
                     return
 
     def _keys(self, operation: Operation) -> set[str]:
         named = (operation.path, operation.move_to)
-        return {
-            self.overlay.key(path)
-            for path in named
-            if path is not None and path_problem(path) is None
-        }
+        return {self.overlay.key(path) for path in named if path is not None and path_problem(path) is None}
 
     def _apply(self, operation: Operation) -> None:
         for path in (operation.path, operation.move_to):

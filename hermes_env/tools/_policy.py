@@ -85,9 +85,7 @@ class FilePolicy:
     @classmethod
     def openclaw(cls, workspace: str) -> FilePolicy:
         """Return what OpenClaw allows by default: the workspace only."""
-        return cls(
-            workspace=workspace, confirm_delete=False, confirm_files=None, confirm_lines=None
-        )
+        return cls(workspace=workspace, confirm_delete=False, confirm_files=None, confirm_lines=None)
 
     @classmethod
     def helloagents(cls, workspace: str) -> FilePolicy:
@@ -113,9 +111,7 @@ class FilePolicy:
             confirm_lines=None,
         )
 
-    def check_path(
-        self, path: str, resolved: str, *, access: Access, link: bool = False
-    ) -> Problem | None:
+    def check_path(self, path: str, resolved: str, *, access: Access, link: bool = False) -> Problem | None:
         """Return why a path is refused, or None.
 
         Args:
@@ -126,9 +122,7 @@ class FilePolicy:
             link: The path itself is a symbolic link and would be followed.
         """
         problem = (
-            path_problem(path)
-            or self._check_spelling(path)
-            or self._check_place(path, resolved, access, link=link)
+            path_problem(path) or self._check_spelling(path) or self._check_place(path, resolved, access, link=link)
         )
         if problem is None and access == "write":
             problem = self._check_suffix(resolved)
@@ -138,22 +132,14 @@ class FilePolicy:
         if path == "~" or path.startswith("~/"):
             return Problem("path_invalid", "'~' is not expanded; write the path out")
         if path.startswith("/"):
-            return (
-                None
-                if self.allow_absolute
-                else Problem("path_outside_root", "absolute paths are not allowed")
-            )
+            return None if self.allow_absolute else Problem("path_outside_root", "absolute paths are not allowed")
         if self.workspace is not None and canonical(path).split("/")[0] == "..":
             joined = canonical(f"{self.workspace}/{path}")
             if not self._inside(joined):
-                return Problem(
-                    "path_outside_root", f"the path leaves the workspace {self.workspace}"
-                )
+                return Problem("path_outside_root", f"the path leaves the workspace {self.workspace}")
         return None
 
-    def _check_place(
-        self, path: str, resolved: str, access: Access, *, link: bool
-    ) -> Problem | None:
+    def _check_place(self, path: str, resolved: str, access: Access, *, link: bool) -> Problem | None:
         inside = self._inside(resolved)
         if access == "read":
             if not inside and not self.read_outside:
@@ -176,9 +162,7 @@ class FilePolicy:
         if self.workspace is None:
             return True
         place = canonical(resolved)
-        return any(
-            _is_below(place, canonical(root)) for root in (self.workspace, *self.extra_roots)
-        )
+        return any(_is_below(place, canonical(root)) for root in (self.workspace, *self.extra_roots))
 
     def _forbidden_by(self, resolved: str) -> str | None:
         place = canonical(resolved)
@@ -217,18 +201,14 @@ class FilePolicy:
         """Return a refusal if a patch of ``size`` bytes is too long."""
         if size <= self.max_patch_bytes:
             return None
-        return Problem(
-            "too_large", f"the patch has {size:,} bytes, the limit is {self.max_patch_bytes:,}"
-        )
+        return Problem("too_large", f"the patch has {size:,} bytes, the limit is {self.max_patch_bytes:,}")
 
     def check_changes(self, changes: Iterable[CountedChange]) -> tuple[Problem, ...]:
         """Return every limit that a set of changes breaks."""
         changes = list(changes)
         problems: list[Problem] = []
         if self.max_files is not None and len(changes) > self.max_files:
-            problems.append(
-                Problem("too_large", f"Too many files in patch: {len(changes)} > {self.max_files}")
-            )
+            problems.append(Problem("too_large", f"Too many files in patch: {len(changes)} > {self.max_files}"))
         lines = sum(change.changed_lines for change in changes)
         if self.max_changed_lines is not None and lines > self.max_changed_lines:
             problems.append(
@@ -239,14 +219,10 @@ class FilePolicy:
             )
         for change in changes:
             if change.size > self.max_file_bytes:
-                message = (
-                    f"the new file has {change.size:,} bytes, the limit is {self.max_file_bytes:,}"
-                )
+                message = f"the new file has {change.size:,} bytes, the limit is {self.max_file_bytes:,}"
                 problems.append(Problem("too_large", message, path=change.path))
             if change.kind == "delete" and not self.allow_delete:
-                problems.append(
-                    Problem("policy_refused", "deleting files is not allowed", path=change.path)
-                )
+                problems.append(Problem("policy_refused", "deleting files is not allowed", path=change.path))
         return tuple(problems)
 
     def confirmation(self, changes: Iterable[CountedChange]) -> tuple[str, ...]:

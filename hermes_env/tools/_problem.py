@@ -67,9 +67,7 @@ class Problem:
     candidates: tuple[Candidate, ...] = ()
     """At most five lines that the edit may have meant."""
 
-    def at(
-        self, *, path: str | None = None, patch_line: int | None = None, hunk: int | None = None
-    ) -> Problem:
+    def at(self, *, path: str | None = None, patch_line: int | None = None, hunk: int | None = None) -> Problem:
         """Return the same problem with the places filled in that it does not know yet."""
         return replace(
             self,

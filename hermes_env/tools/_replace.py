@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 50
 
 
-def str_replace(  # noqa: PLR0913 - the options of the tool, keyword only
+def str_replace(
     data: bytes | None,
     old: str,
     new: str,
@@ -80,9 +80,7 @@ def str_replace(  # noqa: PLR0913 - the options of the tool, keyword only
     return Edit(data, _splices(document, places, value))
 
 
-def _encoded(
-    text: str, document: Document, path: str, encoding: str | None, *, written: bool
-) -> bytes:
+def _encoded(text: str, document: Document, path: str, encoding: str | None, *, written: bool) -> bytes:
     """Return a text with LF ends and without a BOM that the file has already."""
     try:
         data = _plain(to_bytes(text, document if written else None, encoding))
@@ -106,9 +104,7 @@ def _whole(before: bytes, after: bytes) -> Edit:
     return Edit(before, (Splice(0, len(before), after),) if after != before else ())
 
 
-def _fail(
-    code: ErrorCode, message: str, path: str, candidates: tuple[Candidate, ...] = ()
-) -> NoReturn:
+def _fail(code: ErrorCode, message: str, path: str, candidates: tuple[Candidate, ...] = ()) -> NoReturn:
     raise EditError(Problem(code, message, path=path, candidates=candidates))
 
 
@@ -144,9 +140,7 @@ def _splices(document: Document, places: Sequence[Place], value: bytes) -> tuple
             continue  # Of overlapping places the first is replaced, as in every text editor.
         end = place.end
         splices.append(_trimmed(document, place, value))
-    return tuple(
-        splice for splice in splices if document.data[splice.start : splice.end] != splice.new
-    )
+    return tuple(splice for splice in splices if document.data[splice.start : splice.end] != splice.new)
 
 
 def _trimmed(document: Document, place: Place, value: bytes) -> Splice:
@@ -168,12 +162,7 @@ def _trimmed(document: Document, place: Place, value: bytes) -> Splice:
     # the file.
     ends = [end for _, end in old] if len(old) == len(new_lines) else []
     ends += [eol] * (len(new_lines) - len(ends))
-    new = b"".join(
-        [
-            text + ((own or eol) if end else b"")
-            for (text, end), own in zip(new_lines, ends, strict=True)
-        ]
-    )
+    new = b"".join([text + ((own or eol) if end else b"") for (text, end), own in zip(new_lines, ends, strict=True)])
     return Splice(start, stop, new)
 
 
@@ -186,9 +175,7 @@ def _equal_lines(have: Sequence[tuple[bytes, bytes]], want: Sequence[tuple[bytes
     return count
 
 
-def insert(
-    data: bytes, insert_line: int, text: str, *, path: str = "the file", encoding: str | None = None
-) -> Edit:
+def insert(data: bytes, insert_line: int, text: str, *, path: str = "the file", encoding: str | None = None) -> Edit:
     """Insert whole lines after a line.
 
     Args:

@@ -119,6 +119,4 @@ def _written(entry: Entry, moved: dict[int, Entry]) -> FileChange | None:
     if data == entry.original.data and mode == entry.original.mode:
         return None
     splices = entry.splices if origin is entry else None
-    return FileChange(
-        "update", entry.path, data, entry.original, mode=mode, hunks=hunks, splices=splices
-    )
+    return FileChange("update", entry.path, data, entry.original, mode=mode, hunks=hunks, splices=splices)

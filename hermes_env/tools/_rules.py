@@ -29,9 +29,7 @@ class Rules:
 
 _RULES: Final[dict[Compat, Rules]] = {
     "default": Rules(),
-    "codex": Rules(
-        tiers=CODEX_TIERS, first_match=True, overwrite=True, partial=True, force_final_newline=True
-    ),
+    "codex": Rules(tiers=CODEX_TIERS, first_match=True, overwrite=True, partial=True, force_final_newline=True),
     "hermes": Rules(tiers=(*DEFAULT_TIERS, Tier.STRIP), idempotent=True),
 }
 

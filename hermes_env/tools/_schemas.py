@@ -19,9 +19,7 @@ class _Input(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-FilePath = Annotated[
-    str, Field(min_length=1, description=_PATH, validation_alias=AliasChoices("path", "file_path"))
-]
+FilePath = Annotated[str, Field(min_length=1, description=_PATH, validation_alias=AliasChoices("path", "file_path"))]
 
 
 class ReadFileInput(_Input):
@@ -29,9 +27,7 @@ class ReadFileInput(_Input):
 
     path: FilePath
     offset: int = Field(default=1, ge=1, description="First line, from 1.")
-    limit: int | None = Field(
-        default=None, ge=1, description="How many lines; none for all that fit."
-    )
+    limit: int | None = Field(default=None, ge=1, description="How many lines; none for all that fit.")
 
 
 class ViewInput(_Input):
@@ -115,8 +111,7 @@ class ToolSpec:
 TOOLS: Final = (
     ToolSpec(
         "read_file",
-        "Read a text file, or a part of it by lines. What is not shown is named beside the text, "
-        "never in it.",
+        "Read a text file, or a part of it by lines. What is not shown is named beside the text, never in it.",
         ReadFileInput,
         read_only=True,
     ),
@@ -128,8 +123,7 @@ TOOLS: Final = (
     ),
     ToolSpec(
         "write_file",
-        "Create a file or replace its whole content. Prefer str_replace or apply_patch to change "
-        "a part of a file.",
+        "Create a file or replace its whole content. Prefer str_replace or apply_patch to change a part of a file.",
         WriteFileInput,
     ),
     ToolSpec(

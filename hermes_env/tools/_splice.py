@@ -59,10 +59,7 @@ class Edit:
     @property
     def changed(self) -> bool:
         """The new content differs from the old one."""
-        return (
-            any(self.before[s.start : s.end] != s.new for s in self.splices)
-            and self.after != self.before
-        )
+        return any(self.before[s.start : s.end] != s.new for s in self.splices) and self.after != self.before
 
 
 def common_prefix(a: bytes, b: bytes) -> int:

@@ -98,9 +98,7 @@ def describe(data: bytes) -> TextInfo:
     else:
         encoding = "utf-8" if is_utf8(data) else "unknown-8bit"
     index = LineIndex(data, start=len(UTF8_BOM) if bom else 0)
-    return TextInfo(
-        binary, encoding, bom or wide is not None, _eol(data), not index.open_ended, index.lines
-    )
+    return TextInfo(binary, encoding, bom or wide is not None, _eol(data), not index.open_ended, index.lines)
 
 
 def _eol(data: bytes) -> Eol:

@@ -47,10 +47,7 @@ def _no_match_claude_code(path: str, old: str) -> str:
 
 def _many(path: str, old: str, count: int) -> str:
     del path, old
-    return (
-        f"Error: Found {count} matches for replacement text. "
-        "Please provide more context to make a unique match."
-    )
+    return f"Error: Found {count} matches for replacement text. Please provide more context to make a unique match."
 
 
 def _many_claude_code(path: str, old: str, count: int) -> str:

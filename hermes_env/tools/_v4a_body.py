@@ -99,9 +99,7 @@ class AddBody(_Collector):
             return False
         if not self._raw:
             self._raw = True
-            self.warnings.append(
-                f"line {number}: the lines of {self.path!r} have no '+'; taken as they are"
-            )
+            self.warnings.append(f"line {number}: the lines of {self.path!r} have no '+'; taken as they are")
         self._flush_blank()
         self._lines.append(PatchLine("+", line, number))
         return True
@@ -119,9 +117,7 @@ class AddBody(_Collector):
         """Return the operation; blank lines at the end were only a gap before the next marker."""
         for line in self._lines[:-1]:
             if line.no_newline:
-                self._problem(
-                    "'\\ No newline at end of file' before the last line", line.patch_line
-                )
+                self._problem("'\\ No newline at end of file' before the last line", line.patch_line)
         return Operation("add", self.path, self._number, lines=tuple(self._lines))
 
 
@@ -133,9 +129,7 @@ class UpdateBody(_Collector):
         "line), and a hunk with '@@'"
     )
 
-    def __init__(
-        self, path: str, number: int, *, lenient: bool = False, move_to: str | None = None
-    ) -> None:
+    def __init__(self, path: str, number: int, *, lenient: bool = False, move_to: str | None = None) -> None:
         super().__init__(path, number)
         self._lenient = lenient
         self._move_to = move_to
@@ -179,9 +173,7 @@ class UpdateBody(_Collector):
     def _take_unprefixed(self, line: str, number: int) -> bool:
         if not self._lenient or self._ended or self._ends_padded():
             if self._ended and line[0] in _PREFIXES and read_marker(line) is None:
-                self._problem(
-                    "after '*** End of File' only '@@' or the next operation can follow", number
-                )
+                self._problem("after '*** End of File' only '@@' or the next operation can follow", number)
                 return True
             return False
         if not line.strip():
@@ -192,9 +184,7 @@ class UpdateBody(_Collector):
             return False
         if line.startswith("@@"):
             return False
-        self.warnings.append(
-            f"line {number}: no prefix; taken as context if the file has exactly this line"
-        )
+        self.warnings.append(f"line {number}: no prefix; taken as context if the file has exactly this line")
         self._append(PatchLine(" ", line, number, unprefixed=True))
         return True
 
@@ -273,6 +263,4 @@ class UpdateBody(_Collector):
                 f"the update of {excerpt(self.path)!r} has no hunk and no '*** Move to:'",
                 self._number,
             )
-        return Operation(
-            "update", self.path, self._number, hunks=tuple(self._hunks), move_to=self._move_to
-        )
+        return Operation("update", self.path, self._number, hunks=tuple(self._hunks), move_to=self._move_to)

@@ -16,9 +16,7 @@ def extract_patches(message: str) -> tuple[str, ...]:
     line that stands alone on its line, so content lines (which have a prefix) never end a patch. A
     patch without End is not returned: it may be cut off.
     """
-    begins = [
-        found.start() for found in _BEGIN.finditer(message) if not _is_content(message, found)
-    ]
+    begins = [found.start() for found in _BEGIN.finditer(message) if not _is_content(message, found)]
     patches: list[str] = []
     for i, start in enumerate(begins):
         stop = begins[i + 1] if i + 1 < len(begins) else len(message)
@@ -32,10 +30,7 @@ def _is_content(message: str, found: re.Match[str]) -> bool:
     """A Begin line with one blank before it is a context line of an update that is still open."""
     if not found.group().startswith(" "):
         return False
-    return (
-        _closing(message, 0, found.start()) is None
-        and _BEGIN.search(message, 0, found.start()) is not None
-    )
+    return _closing(message, 0, found.start()) is None and _BEGIN.search(message, 0, found.start()) is not None
 
 
 def _closing(message: str, start: int, stop: int) -> int | None:

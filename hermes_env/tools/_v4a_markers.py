@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-MarkerKind = Literal[
-    "begin", "end", "add", "delete", "update", "move_file", "move_to", "environment", "eof"
-]
+MarkerKind = Literal["begin", "end", "add", "delete", "update", "move_file", "move_to", "environment", "eof"]
 
 HEADERS: Final = frozenset({"add", "delete", "update", "move_file"})
 
@@ -30,9 +28,7 @@ _VALUED: Final[tuple[tuple[MarkerKind, str], ...]] = (
 def _compile(flags: int) -> tuple[tuple[MarkerKind, re.Pattern[str]], ...]:
     stars = r"(?P<stars>\*\*\*\s*|)"
     bare = [(kind, re.compile(rf"{stars}{words}(?P<value>.*)", flags)) for kind, words in _BARE]
-    valued = [
-        (kind, re.compile(rf"{stars}{words}\s*:(?P<value>.*)", flags)) for kind, words in _VALUED
-    ]
+    valued = [(kind, re.compile(rf"{stars}{words}\s*:(?P<value>.*)", flags)) for kind, words in _VALUED]
     return (*bare, *valued)
 
 
@@ -47,8 +43,7 @@ _NUMBERS: Final = re.compile(
 )
 
 OPERATIONS: Final = (
-    "'*** Add File: ', '*** Delete File: ', '*** Update File: ', '*** Move File: a -> b' or "
-    "'*** End Patch'"
+    "'*** Add File: ', '*** Delete File: ', '*** Update File: ', '*** Move File: a -> b' or '*** End Patch'"
 )
 
 

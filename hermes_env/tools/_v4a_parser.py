@@ -72,9 +72,7 @@ class StreamingParser:
     def _all_warnings(self) -> tuple[str, ...]:
         if not self._noise:
             return tuple(self._warnings)
-        where = ", ".join(str(number) for number in self._noise[:5]) + (
-            ", …" if len(self._noise) > 5 else ""
-        )
+        where = ", ".join(str(number) for number in self._noise[:5]) + (", …" if len(self._noise) > 5 else "")
         return (
             f"{len(self._noise)} lines around the patch were ignored (lines {where})",
             *self._warnings,
@@ -88,16 +86,12 @@ class StreamingParser:
             self._problem("there is no '*** Begin Patch' line, so this is not a patch", 1)
             return
         if not self._ended and (self._begun or not self._lenient):
-            self._problem(
-                "there is no '*** End Patch' line; the patch may be cut off", max(self._number, 1)
-            )
+            self._problem("there is no '*** End Patch' line; the patch may be cut off", max(self._number, 1))
         elif not self._begun:
             self._warnings.append("there is no '*** Begin Patch' line")
         if not self._operations and not self._problems:
             message = "the patch has no operations"
-            self._problems.append(
-                Problem("no_operations", message, patch_line=max(self._number, 1))
-            )
+            self._problems.append(Problem("no_operations", message, patch_line=max(self._number, 1)))
 
     def _problem(self, message: str, number: int | None = None, *, path: str | None = None) -> None:
         line = number or self._number
@@ -252,9 +246,7 @@ def parse_patch(text: str, *, lenient: bool = False, max_bytes: int = MAX_PATCH_
         PatchParseError: ``parse_error`` (one problem per faulty line), ``no_operations`` or
             ``too_large``.
     """
-    if len(text) > max_bytes or (
-        len(text) * 4 > max_bytes and len(text.encode("utf-8", "replace")) > max_bytes
-    ):
+    if len(text) > max_bytes or (len(text) * 4 > max_bytes and len(text.encode("utf-8", "replace")) > max_bytes):
         raise PatchParseError(Problem("too_large", f"the patch is longer than {max_bytes:,} bytes"))
     parser = StreamingParser(lenient=lenient)
     parser.feed(text)

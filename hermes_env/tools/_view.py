@@ -70,15 +70,11 @@ def view_lines(
         where = ", ".join(odd[:10]) + (", …" if len(odd) > 10 else "")
         notes.append(f"bytes that are not UTF-8 are shown as \\xNN in lines {where}")
     labels = (f"{first + i}: " if numbers else "" for i in range(len(shown)))
-    text = "".join(
-        f"{label}{show_bytes(line)}\n" for label, line in zip(labels, shown, strict=True)
-    )
+    text = "".join(f"{label}{show_bytes(line)}\n" for label, line in zip(labels, shown, strict=True))
     return View(text, first if shown else 0, stop if shown else 0, total, tuple(notes))
 
 
-def _window(
-    document: Document, first: int, end: int, budget: int
-) -> tuple[list[tuple[bytes, bool]], int]:
+def _window(document: Document, first: int, end: int, budget: int) -> tuple[list[tuple[bytes, bool]], int]:
     """Return the lines that fit and whether each was cut, and the number of the last one."""
     shown: list[tuple[bytes, bool]] = []
     for number in range(first, end + 1):
