@@ -122,6 +122,8 @@ undo() {
   # Temporary files first: they may stand in directories that were made.
   [ -z "$T" ] || rm -f "$T"
   [ -z "$bundle" ] || rm -f "$bundle"
+  # Changes behind the one that failed are prepared: they have temporary files and directories too.
+  [ "$phase" = prepare ] || i=$count
   last=$i
   while [ "$i" -gt 0 ]; do
     eval "state=\${state$i-}"

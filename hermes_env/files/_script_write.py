@@ -64,8 +64,8 @@ stop() {
 clean() {
   [ -z "$bundle" ] || rm -f "$bundle"
   [ -z "$T" ] || rm -f "$T"
-  j=$i; i=1
-  while [ "$i" -le "$j" ]; do eval "t=\${T$i-}"; [ -z "$t" ] || rm -f "$t"; i=$((i+1)); done
+  i=1
+  while [ "$i" -le "$count" ]; do eval "t=\${T$i-}"; [ -z "$t" ] || rm -f "$t"; i=$((i+1)); done
 }
 leave() { r=$?; [ "$phase" = over ] || { undo; clean; }; trap - 0; exit "$r"; }
 # EXIT alone leaves the temporary file in five shells; without the saved status mksh exits 0 after a signal.

@@ -296,8 +296,13 @@ def test_cases_end_to_end(near: Bench, case: Path) -> None:
     options = {name: value for name, value in told.options.items() if name in ("compat", "encoding")}
     flags = {name: True for name in ("lenient", "overwrite", "idempotent") if told.options.get(name) == "yes"}
     outcome = near.tools(FilePolicy(workspace=str(near.root), allow_absolute=True)).apply_patch(
-        told.patch, **options, **flags  # type: ignore[arg-type]
+        told.patch,
+        **options,
+        **flags,  # type: ignore[arg-type]
     )
+    if "Environment ID" in told.patch:
+        assert outcome.error is not None and outcome.error.code == "environment_mismatch"
+        return
     if told.errors and options.get("compat") != "codex":
         assert not outcome.ok and near.tree() == before
         return
