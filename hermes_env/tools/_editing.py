@@ -285,6 +285,7 @@ def _counted(change: FileChange) -> CountedChange:
 
 
 def _recorded(value: object) -> object:
+    """An argument as JSON can hold it; `Past.replay` reads it back."""
     if isinstance(value, bytes):
         return {"bytes": len(value)} if len(value) > _RECORDED else {"latin-1": value.decode("latin-1")}
     if isinstance(value, str) and len(value) > _RECORDED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hermes_env._errors import HermesEnvError
 from hermes_env.tools._access import path_access
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from hermes_env.tools._look import Place
     from hermes_env.tools._model import EditOutcome
     from hermes_env.tools._store import HistoryEntry, Store
+
+_CUT: Final = object()
+
+
+def _unrecorded(value: object) -> object:
+    """An argument as it was before it was recorded."""
+    if not isinstance(value, dict):
+        return value
+    if "bytes" in value or "characters" in value:
+        return _CUT
+    return str(value["latin-1"]).encode("latin-1") if "latin-1" in value else value
 
 
 class Past:
@@ -34,6 +45,21 @@ class Past:
         """Every attempt that the record holds, oldest first; the last `limit` of them."""
         entries = self._store.entries()
         return entries if limit is None else entries[max(len(entries) - limit, 0) :]
+
+    def replay(self, entry: HistoryEntry, *, dry_run: bool = False) -> EditOutcome:
+        """Do again what an attempt of a record did, here and now; undo and recovery are not replayed.
+
+        Args:
+            entry: From `history` of any tools.
+            dry_run: Only tell what would change.
+        """
+        arguments = {name: _unrecorded(value) for name, value in entry.arguments.items()}
+        if entry.tool not in ("apply_patch", "write_file", "str_replace", "insert") or _CUT in arguments.values():
+            message = f"a recorded {entry.tool} of this kind cannot be replayed"
+            problem = Problem("invalid_argument", message)
+            return self._refused("replay", {"edit_id": entry.edit_id}, [problem], dry_run=dry_run)
+        outcome: EditOutcome = getattr(self, entry.tool)(**arguments, dry_run=dry_run)
+        return outcome
 
     def undo(self, edit_id: str | None = None, *, dry_run: bool = False) -> EditOutcome:
         """Put back the bytes and modes that an applied edit found, if its files are as it left them.

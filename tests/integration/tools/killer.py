@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,62 +131,55 @@ def _in_child(act: Callable[[], None]) -> int:
         os._exit(code)
 
 
+def _edit_once(kind: str, home: Path, options: dict[str, Any], step: int) -> None:
+    with open_kind(kind, home, **options) as env:
+        edit(make_bench(kind, home, env), step)
+
+
+def _recover(kind: str, home: Path, options: dict[str, Any]) -> None:
+    """What the next client does; what a killed one left running is ended by its watchdog, soon but not at once."""
+    deadline = time.monotonic() + 60
+    with open_kind(kind, home, **options) as env:
+        bench = make_bench(kind, home, env)
+        while True:
+            recovery = bench.tools().recover()
+            (home / "said").write_text(repr(recovery))
+            if recovery.clean and not bench.left_over():
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(repr(recovery))
+            time.sleep(0.1)
+
+
 def main(kind: str, place: str, options: str) -> None:
     """Kill at every step until an edit ends by itself."""
-    home = Path(place)
-    step = 0
-    killed = True
+    home, settings = Path(place), json.loads(options)
+    step, killed = 0, True
     while killed:
         step += 1
         for name in ("work", "state", "store"):
             shutil.rmtree(home / name, ignore_errors=True)
         (home / "work").mkdir()
         fill(home / "work")
-
-        def run() -> None:
-            with open_kind(kind, home, **json.loads(options)) as env:
-                edit(make_bench(kind, home, env), step)
-
-        status = _in_child(run)
+        status = _in_child(partial(_edit_once, kind, home, settings, step))
         killed = os.WIFSIGNALED(status)
         if not killed and os.WEXITSTATUS(status):
             raise SystemExit(f"the edit failed at step {step}")
         for name in ("count", "marker"):
             (home / name).unlink(missing_ok=True)
         after = tree(home / "work")
-        said = home / "said"
-
-        def recover() -> None:
-            with open_kind(kind, home, **json.loads(options)) as env:
-                bench = make_bench(kind, home, env)
-                deadline = time.monotonic() + 60
-                while True:
-                    recovery = bench.tools().recover()
-                    said.write_text(repr(recovery))
-                    if recovery.clean and not bench.left_over():
-                        return
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(repr(recovery))
-                    # What a killed client left running is ended by its watchdog, soon but not at once.
-                    time.sleep(0.1)
-
-        failed = _in_child(recover)
-        left = [str(path) for path in home.rglob(".hermes+*")]
+        failed = _in_child(partial(_recover, kind, home, settings))
         state = home / "state"
-        print(
-            json.dumps(
-                {
-                    "step": step,
-                    "killed": killed,
-                    "tree": after,
-                    "recovered": tree(home / "work"),
-                    "journals": sorted(os.listdir(state)) if state.exists() else [],
-                    "left": left,
-                    "said": ("failed: " if failed else "") + said.read_text(),
-                }
-            ),
-            flush=True,
-        )
+        row = {
+            "step": step,
+            "killed": killed,
+            "tree": after,
+            "recovered": tree(home / "work"),
+            "journals": sorted(os.listdir(state)) if state.exists() else [],
+            "left": [str(path) for path in home.rglob(".hermes+*")],
+            "said": ("failed: " if failed else "") + (home / "said").read_text(),
+        }
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

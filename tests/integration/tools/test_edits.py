@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -293,13 +294,9 @@ def test_cases_end_to_end(near: Bench, case: Path) -> None:
     for name, data in told.before.items():
         near.put(name, data)
     before = near.tree()
-    options = {name: value for name, value in told.options.items() if name in ("compat", "encoding")}
-    flags = {name: True for name in ("lenient", "overwrite", "idempotent") if told.options.get(name) == "yes"}
-    outcome = near.tools(FilePolicy(workspace=str(near.root), allow_absolute=True)).apply_patch(
-        told.patch,
-        **options,
-        **flags,  # type: ignore[arg-type]
-    )
+    options: dict[str, Any] = {key: told.options[key] for key in ("compat", "encoding") if key in told.options}
+    options |= {name: True for name in ("lenient", "overwrite", "idempotent") if told.options.get(name) == "yes"}
+    outcome = near.tools(FilePolicy(workspace=str(near.root), allow_absolute=True)).apply_patch(told.patch, **options)
     if "Environment ID" in told.patch:
         assert outcome.error is not None and outcome.error.code == "environment_mismatch"
         return

@@ -17,7 +17,7 @@ import pytest
 from hermes_env import TransportError
 from hermes_env.tools import EditOutcome
 
-from .bench import Bench, directory, is_commit, make_bench, open_kind, tree, with_functions
+from .bench import Bench, directory, is_commit, make_bench, open_kind, with_functions
 from .killer import FILES, PATCH, fill
 
 ROOT = Path(__file__).parents[3]
