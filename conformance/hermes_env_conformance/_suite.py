@@ -20,6 +20,7 @@ from ._process import ProcessLaws
 from ._record import Recorder
 from ._secrecy import SecrecyLaws
 from ._stdin import StdinLaws
+from ._tools import ToolLaws
 
 if TYPE_CHECKING:
     from ._corpus import Profile
@@ -28,7 +29,9 @@ _BENCH = pytest.StashKey[Bench]()
 
 
 # pytest collects the last base first, so the chapters stand in reverse.
-class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws, ProcessLaws, OutputLaws, StdinLaws):
+class ConformanceSuite(
+    LifecycleLaws, SecrecyLaws, ToolLaws, FileNameLaws, FileContentLaws, ProcessLaws, OutputLaws, StdinLaws
+):
     """All laws of the contract, for one backend.
 
     A plugin's own test file holds no more than::

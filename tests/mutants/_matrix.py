@@ -14,10 +14,18 @@ from dataclasses import dataclass, field
 
 from hermes_env_conformance import LAWS, run
 
-from . import files_faults, life_faults, names_faults, output_faults, process_faults, stdin_faults
+from . import (
+    files_faults,
+    life_faults,
+    names_faults,
+    output_faults,
+    process_faults,
+    stdin_faults,
+    tools_faults,
+)
 from ._broken import MUTANTS, Mutant
 
-_FAULTS = (stdin_faults, output_faults, process_faults, life_faults, files_faults, names_faults)
+_FAULTS = (stdin_faults, output_faults, process_faults, life_faults, files_faults, names_faults, tools_faults)
 PATIENCE = 4.0
 """Seconds: every law that does not hang holds well within them; a mutant that hangs costs twice as many."""
 _AT_ONCE = 2
