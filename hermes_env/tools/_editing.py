@@ -205,7 +205,7 @@ class Editor:
         inside = self._settings.keep_inside
         if not inside:
             try:
-                self._store.keep(edit_id, journal.encode())
+                self._store.keep(edit_id, journal.parts())
             except OSError as error:
                 return Ended("refused", (problem_of(error, "the backup cannot be kept: "),))
         keep = f"{state}/{edit_id}.kept" if inside else None
@@ -279,7 +279,7 @@ def state_directory(given: str | None, looked: Looked) -> str:
 
 
 def _counted(change: FileChange) -> CountedChange:
-    diff = change.diff(max_lines=0)
+    diff = change.diff()
     lines = {"delete": 1, "add": diff.added}.get(change.kind, diff.added + diff.removed)
     return CountedChange(change.path, change.kind, lines, len(change.after or b""))
 

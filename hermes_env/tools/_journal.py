@@ -58,6 +58,10 @@ class Journal:
 
     def encode(self) -> bytes:
         """The journal as bytes."""
+        return b"".join(self.parts())
+
+    def parts(self) -> list[bytes]:
+        """The same in pieces, so that old contents need not be copied."""
         head = {
             "id": self.edit_id,
             "time": self.time,
@@ -67,7 +71,7 @@ class Journal:
             "files": [_head(touched) for touched in self.files],
         }
         bodies = [part for touched in self.files for part in (touched.old, touched.torn or b"")]
-        return b"".join([_MAGIC, json.dumps(head).encode(), b"\n", *bodies])
+        return [_MAGIC, json.dumps(head).encode(), b"\n", *bodies]
 
 
 def _head(touched: Touched) -> dict[str, Any]:

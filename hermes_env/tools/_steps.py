@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from hermes_env.files import Change, Expect, HardLinks, MakeDir, Move, Remove, Write
@@ -98,9 +97,11 @@ class Stepper:
             message = f"{change.path} is a symbolic link: remove it in one patch and add the file in another"
             raise EditError(Problem("not_regular", message, change.path))
         assert change.after is not None
-        self._put(change.path, self._real(change.path), change.after, change.before, change.mode)
+        self._put(change, self._real(change.path), change.before)
 
-    def _put(self, shown: str, real: str, after: bytes, old: Snapshot | None, mode: int | None) -> None:
+    def _put(self, change: FileChange, real: str, old: Snapshot | None) -> None:
+        shown, after, mode = change.path, change.after, change.mode
+        assert after is not None
         found = self._found[shown]
         self._make(found)
         keeps = old is not None and mode == old.mode
@@ -116,7 +117,7 @@ class Stepper:
                 real=True,
             )
         )
-        self._touch(real, shown, old, _sha(after), mode, torn=after if self._in_place(found) else None)
+        self._touch(real, shown, old, change.after_sha256, mode, torn=after if self._in_place(found) else None)
 
     def _in_place(self, found: Surveyed) -> bool:
         return self._hardlinks == "keep" and found.stat is not None and found.stat.nlink > 1
@@ -165,7 +166,7 @@ class Stepper:
         old = change.before
         if change.content_changed or change.replaced is not None or change.mode != old.mode:
             assert change.after is not None
-            self._put(change.path, target, change.after, change.replaced, change.mode)
+            self._put(change, target, change.replaced)
             self._steps.changes.append(Remove(path=source, if_sha256=old.sha256, real=True))
         else:
             self._rename(change.path, source, target, old)
@@ -193,7 +194,3 @@ class Stepper:
         text = self._links[shown]
         self._touch_link(source, shown, text, None)
         self._touch_link(target, change.path, None, text)
-
-
-def _sha(data: bytes) -> str:
-    return sha256(data).hexdigest()

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -85,7 +85,7 @@ class Store:
     def _backup(self, edit_id: str) -> str:
         return os.path.join(self.directory, f"{edit_id}.backup")
 
-    def keep(self, edit_id: str, data: bytes) -> None:
+    def keep(self, edit_id: str, parts: Iterable[bytes]) -> None:
         """Keep a backup: whole, on the disk, readable by this user only.
 
         Raises:
@@ -97,7 +97,7 @@ class Store:
             fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
                 with open(fd, "wb", closefd=True) as file:
-                    file.write(data)
+                    file.writelines(parts)
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(temp, path)
