@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hermes_env._errors import HermesEnvError
 from hermes_env.tools._access import path_access
+from hermes_env.tools._call import call
 from hermes_env.tools._editing import Editor, Request, state_directory
 from hermes_env.tools._journal import DamagedJournal, Journal, decode
 from hermes_env.tools._plan import Plan
@@ -15,8 +16,10 @@ from hermes_env.tools._undo import Recoverer, Recovery, undo_plan
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment
+    from hermes_env.tools._filetools import FileTools
     from hermes_env.tools._look import Place
     from hermes_env.tools._model import EditOutcome
+    from hermes_env.tools._read import ReadOutcome
     from hermes_env.tools._store import HistoryEntry, Store
 
 _CUT: Final = object()
@@ -40,6 +43,15 @@ class Past:
     _store: Store
     _state_dir: str | None
     _keep_inside: bool
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> EditOutcome | ReadOutcome:
+        """Call a tool as a model does: by a name of `tool_schemas` and arguments as JSON.
+
+        Args:
+            name: Also the names of Claude Code (``Edit``) and the Anthropic text editor with its ``command``.
+            arguments: Other documented spellings (``old_str``, ``file_path``, …) are accepted.
+        """
+        return call(cast("FileTools", self), name, arguments)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Every attempt that the record holds, oldest first; the last `limit` of them."""
