@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ._command import Command, payload
+from ._errors import Unsupported
 from ._launch import SupportsPump
 from ._shell import GUARD_STATUS, frame
 
@@ -128,6 +129,8 @@ def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
     if result.exit_code != GUARD_STATUS or nonce not in opening:
         return
     word = opening.partition(nonce)[2].split(maxsplit=1)[0]
+    if word == b"yash":
+        raise Unsupported("/bin/sh is yash, which cannot carry text that is not ASCII; nothing ran")
     raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")
 
 

@@ -26,6 +26,7 @@ class Report:
         sizes: Bytes of stdout and stderr.
         output: Both streams, when the report carries them.
         held: Streams that background processes hold open.
+        sums: For each stream the SHA-256 of its blocks, when the report was asked for them.
     """
 
     word: str
@@ -34,6 +35,7 @@ class Report:
     sizes: tuple[int, int] = (0, 0)
     output: tuple[bytes, bytes] | None = None
     held: tuple[Stream, ...] = ()
+    sums: tuple[list[str], list[str]] | None = None
 
 
 def as_text(reply: str | bytes | None) -> str:
@@ -71,9 +73,17 @@ def parse_report(reply: str | bytes | None, nonce: str, encoder: str) -> Report 
     if {"out", "err"} <= bodies.keys():
         output = _both(bodies["out"], bodies["err"], sizes, encoder)
     held: tuple[Stream, ...] = tuple(name for name in ("stdout", "stderr") if name in rest[3:])
+    sums = None
+    if {"outsum", "errsum"} <= bodies.keys():
+        sums = _digests(bodies["outsum"]), _digests(bodies["errsum"])
     if rest[2].isdigit():
-        return Report(word, int(rest[2]), "", sizes, output, held)
-    return Report(word, None, rest[2], sizes, output, held)
+        return Report(word, int(rest[2]), "", sizes, output, held, sums)
+    return Report(word, None, rest[2], sizes, output, held, sums)
+
+
+def _digests(body: str) -> list[str]:
+    """The first words of lines that begin with a SHA-256."""
+    return re.findall(r"(?m)^([0-9a-f]{64})\b", body)
 
 
 def _both(out: str, err: str, sizes: tuple[int, int], encoder: str) -> tuple[bytes, bytes] | None:

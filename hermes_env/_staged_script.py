@@ -1,16 +1,14 @@
 """POSIX sh text of staged transport: the private directory, the fenced command, looking, killing and erasing. Pure.
 
-Files of one command, all in the client's own 0700 directory and made under ``umask 077``:
+Files of one command, all in the client's own 0700 directory and made under ``umask 077``::
 
-========== ========================================================================================
-``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
-``ID.in``  stdin; opened and unlinked before the command runs
-``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
-``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
-``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
-``.out``   stdout, ``.err`` stderr
-``.rc``    exit code or the reason why nothing ran, in place by rename
-========== ========================================================================================
+    ``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
+    ``ID.in``  stdin; opened and unlinked before the command runs
+    ``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
+    ``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
+    ``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
+    ``.out``   stdout, ``.err`` stderr
+    ``.rc``    exit code or the reason why nothing ran, in place by rename
 """
 
 from __future__ import annotations
@@ -30,10 +28,21 @@ LEASE_SECONDS = 3600
 """Age of a lease after which another client may remove the directory, if no script of it runs any more."""
 PIECE = 1 << 16
 """Output is read back in multiples of this many bytes."""
+BLOCK = 64 * PIECE
+"""Downloads are checked in blocks of this many bytes."""
 ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 """Spelled without options where possible: the only forms that every tool set has."""
 
-_COMMON = r"""
+SIZE = r"""
+_h_size() {
+  _h_s=0; [ -f "$1" ] || return 0
+  if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
+  _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
+}
+"""
+"""Sets ``_h_s`` to the size of a file, 0 when it is not there."""
+
+COMMON = r"""
 _h_say() { echo; echo "$_h_n $*"; }
 _h_lease() {
   [ -f "$_h_d/lease" ] || return 1
@@ -52,23 +61,22 @@ umask 077; _h_n=$1
 for c in mkdir rm mv; do
   command -v "$c" >/dev/null 2>&1 || { _h_say missing "$c"; exit 0; }
 done
+command -v wc >/dev/null 2>&1 || command -v ls >/dev/null 2>&1 || { _h_say missing wc or ls; exit 0; }
 e=
 for c in base64 od; do
   if [ -z "$e" ] && command -v "$c" >/dev/null 2>&1; then e=$c; fi
 done
 [ -n "$e" ] || { _h_say missing base64 or od; exit 0; }
-_h_d=
+_h_d=; now=$(date +%s 2>/dev/null)
 for t in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "${HOME:-.}" .; do
   case $t in /*) ;; *) t=$(pwd -P)/$t;; esac
   case $t in *[!A-Za-z0-9_./,:@%+-]*) continue;; esac
   if mkdir -m 700 "$t/$2" 2>/dev/null; then
-    if ( echo 0 >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
+    if ( echo "${now:-0}" >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
     rm -rf "$t/$2"
   fi
 done
 [ -n "$_h_d" ] || { _h_say missing a directory to write in; exit 0; }
-_h_lease
-now=$_h_t
 for d in "$t"/"""
     + DIRECTORY_PREFIX
     + r"""*; do
@@ -91,17 +99,16 @@ _h_say home "$e" "$_h_d"
 
 _RENEW = r"""
 umask 077; _h_n=$1 _h_d=$2
-[ -f "$_h_d/lease" ] || { rm -rf -- "$_h_d"; mkdir -m 700 "$_h_d" 2>/dev/null && echo 0 >"$_h_d/lease"; }
+[ -f "$_h_d/lease" ] || {
+  rm -rf -- "$_h_d"; t=$(date +%s 2>/dev/null); mkdir -m 700 "$_h_d" 2>/dev/null && echo "${t:-0}" >"$_h_d/lease"
+}
 _h_lease
 [ -f "$_h_d/lease" ] && _h_say ok
 """
 
-_REPORT = r"""
-_h_size() {
-  _h_s=0; [ -f "$1" ] || return 0
-  if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
-  _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
-}
+REPORT = (
+    SIZE
+    + r"""
 _h_report() {
   _h_size "$_h_d/$_h_i.out"; _h_o=$_h_s
   _h_size "$_h_d/$_h_i.err"; _h_e=$_h_s
@@ -109,8 +116,21 @@ _h_report() {
   if [ "$((_h_o + _h_e))" -le "$_h_l" ]; then
     _h_say out; [ "$_h_o" -eq 0 ] || _h_encode <"$_h_d/$_h_i.out"
     _h_say err; [ "$_h_e" -eq 0 ] || _h_encode <"$_h_d/$_h_i.err"
+  elif [ "$_h_b" -gt 0 ]; then
+    _h_say outsum; _h_sums "$_h_d/$_h_i.out" "$_h_o"
+    _h_say errsum; _h_sums "$_h_d/$_h_i.err" "$_h_e"
   fi
   _h_say end
+}
+_h_sums() {
+  _h_j=0
+  while [ "$_h_j" -lt "$2" ]; do
+    _h_s=$(($2 - _h_j))
+    dd if="$1" bs=@PIECE@ skip=$((_h_j / @PIECE@)) count="$_h_b" 2>/dev/null |
+      if [ "$_h_s" -lt $((_h_b * @PIECE@)) ]; then head -c "$_h_s"; else cat; fi |
+      { sha256sum || shasum -a 256 || openssl dgst -sha256 -r; } 2>/dev/null
+    _h_j=$((_h_j + _h_b * @PIECE@))
+  done
 }
 _h_finish() {
   echo "$@" >"$_h_d/$_h_i.tmp" && mv -f "$_h_d/$_h_i.tmp" "$_h_d/$_h_i.rc"
@@ -126,10 +146,11 @@ _h_held() {
   done 2>/dev/null
   [ -z "$_h_k" ] || sleep 0.1
 }
-""".replace("@MARK@", COMMAND_ID_VARIABLE)
+""".replace("@MARK@", COMMAND_ID_VARIABLE).replace("@PIECE@", str(PIECE))
+)
 
 _LOOK = r"""
-umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4
+umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4 _h_b=$5
 exec 2>/dev/null
 _h_lease
 if mkdir "$_h_d/$_h_i.claim"; then echo fenced >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
@@ -200,10 +221,14 @@ rm -rf -- "$2"
 """
 
 
-def _service(script: str, *args: str) -> str:
+def service(script: str, *args: str) -> str:
     """Command text that runs one of our scripts, whatever shell gets it and however it arrives."""
     words = " ".join(_shell.quote(arg) for arg in args)
-    return f"exec /bin/sh -c {_shell.quote(_COMMON + script)} sh {words} </dev/null"
+    return f"exec /bin/sh -c {_shell.quote(script)} sh {words} </dev/null"
+
+
+def _service(script: str, *args: str) -> str:
+    return service(COMMON + script, *args)
 
 
 def _encoder(encoder: str) -> str:
@@ -220,10 +245,14 @@ def renew_text(nonce: str, home: str) -> str:
     return _service(_RENEW, nonce, home)
 
 
-def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str) -> str:
+def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str, *, sums: bool = False) -> str:
     """Tell what became of a command. One that has not started never will: the look takes its claim."""
-    script = _encoder(encoder) + _REPORT + _LOOK
-    return _service(script, nonce, home, command_id, str(inline))
+    script = _encoder(encoder) + REPORT + _LOOK
+    return _service(script, nonce, home, command_id, str(inline), str(_block_pieces(sums=sums)))
+
+
+def _block_pieces(*, sums: bool) -> int:
+    return BLOCK // PIECE if sums else 0
 
 
 def kill_text(nonce: str, home: str, command_id: str, grace: float) -> str:
@@ -271,6 +300,7 @@ _h_lease
 
 _CHECK_STDIN = r"""
 [ -f "$_h_d/$_h_i.in" ] || _h_finish open
+chmod 600 "$_h_d/$_h_i.in"
 _h_size "$_h_d/$_h_i.in"; [ "$_h_s" -eq @SIZE@ ] || _h_finish short
 """
 
@@ -288,9 +318,8 @@ exec "$@"
 """A session of its own, so that a kill finds what has left the command's environment and parents."""
 
 _FROM_FILE = (
-    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;'
-    'while IFS= read -r _h_l<&8||[ -n "$_h_l" ];do _h_s=$_h_s$_h_l$_h_n;done;exec 8<&-;'
-    'eval "unset _h_n _h_l _h_s;$_h_s"'
+    '_n=$(printf "\\nx");_n=${_n%x};_s=;_t=;_c=0;while IFS= read -r _l<&8||[ -n "$_l" ];do '
+    '_t=$_t$_l$_n;_c=$((_c+1));case $_c in *00)_s=$_s$_t;_t=;;esac;done;exec 8<&-;eval "unset _n _s _t _c _l$_n$_s$_t"'
 )
 """Runs a script that is too long for an argument from descriptor 8, and leaves stdin alone."""
 
@@ -304,6 +333,7 @@ def command_script(
     stdin_size: int | None,
     trash: Sequence[str] = (),
     claims: Sequence[str] = (),
+    sums: bool = False,
 ) -> bytes:
     """The staged script: claim, check, open, unlink, run, report.
 
@@ -315,17 +345,19 @@ def command_script(
         stdin_size: Bytes staged as stdin; None when there is none.
         trash: Ids of ended commands whose files can go.
         claims: Ids of commands so long ended that no dispatch of them can still be under way.
+        sums: The report gives digests of output that it does not carry.
     """
-    head = f"_h_d={_shell.quote(home)} _h_i={command.id} _h_n={command.nonce} _h_l={inline}\n"
+    head = f"_h_d={_shell.quote(home)} _h_i={command.id} _h_n={command.nonce} _h_l={inline}"
+    head += f" _h_b={_block_pieces(sums=sums)}\n"
     files = "".join(f' "$_h_d"/{old}.[!c]*' for old in trash)
     old_claims = "".join(f' "$_h_d/{old}.claim"' for old in claims)
     check = "" if stdin_size is None else _CHECK_STDIN.replace("@SIZE@", str(stdin_size))
     text = (
         _PROLOGUE,
         head,
-        _COMMON,
+        COMMON,
         _encoder(encoder),
-        _REPORT,
+        REPORT,
         _CLAIM.replace("@TRASH@", files).replace("@CLAIMS@", f"rmdir --{old_claims}\n" if claims else ""),
         check,
         _group(command, with_stdin=stdin_size is not None),
@@ -363,5 +395,7 @@ def _body(command: Command) -> str:
     args = argv if command.cwd is None else (command.nonce, command.cwd, *argv)
     enter = "" if command.cwd is None else _shell.ENTER + "\n"
     variables = {**command.env, COMMAND_ID_VARIABLE: command.id}
+    guard = _shell.refuse_yash((*args, *variables.values()), command.nonce)
     errors = "2>&1" if command.merge_stderr else "2>&9"
-    return f'umask "$_h_m"\nexec {errors} 9>&-\n{_shell.assign_args(args)}\n{_shell.exports(variables)}{enter}{_BECOME}'
+    head = f'umask "$_h_m"\nexec {errors} 9>&-\n{guard}{_shell.assign_args(args)}\n'
+    return f"{head}{_shell.exports(variables)}{enter}{_BECOME}"

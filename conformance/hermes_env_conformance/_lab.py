@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from . import _check, _corpus
+from ._faults import Faults, HookFaults
 from ._law import NOT_APPLICABLE, Hung, within
 from ._oracle import Oracle, dump
 
@@ -62,8 +63,9 @@ class Bench:
         oracle: Oracle,
         settings: Settings,
         first: BaseEnvironment | None = None,
+        faults: Callable[[BaseEnvironment], Faults] = HookFaults,
     ) -> None:
-        self.opener, self.oracle, self.settings = opener, oracle, settings
+        self.opener, self.oracle, self.settings, self.faults = opener, oracle, settings, faults
         self._env = first
         self._base: str | None = None
         self._moment: float | None = None
@@ -211,6 +213,10 @@ class Lab:
         """Say that the law does not apply here."""
         if not condition:
             pytest.skip(NOT_APPLICABLE + reason)
+
+    def faults(self) -> Faults:
+        """Means to make the next command of the shared environment go wrong; the law ends them."""
+        return self.bench.faults(self.env)
 
     def open(self, **settings: Any) -> BaseEnvironment:
         """Another environment of the same backend; closed when the law ends."""

@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +31,17 @@ class Law:
     needs: tuple[str, ...]
     variant: bool
     """Is also run by variants of a backend: other shells, images and users."""
+    covers: tuple[str, ...] = ()
+    """Of cancellation: ``state: event``."""
 
 
-def law(*needs: str, variant: bool = False) -> Callable[[Body], Body]:
+def law(*needs: str, variant: bool = False, covers: Sequence[str] = ()) -> Callable[[Body], Body]:
     """Make a method a law.
 
     Args:
         *needs: Capabilities without which the law says nothing: ``"streaming"`` or ``"kill_scope=command"``.
         variant: Variants of a backend run it too.
+        covers: Of cancellation: every ``state: event`` that it is about.
     """
 
     def decorate(body: Body) -> Body:
@@ -55,7 +58,7 @@ def law(*needs: str, variant: bool = False) -> Callable[[Body], Body]:
                 pytest.skip(NOT_APPLICABLE + reason)
             body(self, lab)
 
-        guarded.law = Law(body.__name__, chapter, statement, needs, variant)  # type: ignore[attr-defined]
+        guarded.law = Law(body.__name__, chapter, statement, needs, variant, tuple(covers))  # type: ignore[attr-defined]
         return guarded
 
     return decorate

@@ -14,6 +14,7 @@ from ._native_steps import Batch, ExpectStep, MakeDirStep, MoveStep, RemoveStep,
 from ._native_survey import file_stat, surveyed
 from ._native_write import WriteStep
 from ._temp_names import new_mark, sweep_all
+from ._tree_native import NativeTree
 from ._types import Change, Expect, FileStat, MakeDir, Move, Remove, Survey, Swept, Write, WriteResult
 
 if TYPE_CHECKING:
@@ -142,6 +143,10 @@ class NativeEngine:
                     # It went away since its name was read.
                     continue
         return found
+
+    def tree(self, path: str) -> NativeTree:
+        """A folder, to be copied from or to."""
+        return NativeTree(self._name(path), path)
 
 
 def _take_back(steps: Sequence[Step], error: BaseException) -> None:

@@ -236,19 +236,25 @@ def read_whole(file: Source, limit: int | None) -> bytes:
             content = b"".join(iter(lambda: os.read(file.reader, CHUNK), b""))
         end = None if limit is None else file.start + limit
         return content[file.start : end]
-    behind = TrailingHash(file.checker, file.start)
-    try:
-        if file.length > CHUNK:
-            behind.advance(file.start + file.length)
-        with naming(file.path):
-            content = _pieces(file)
-        digest = hashlib.sha256(content).hexdigest()
-        behind.rush(file.start + file.length)
-        with naming(file.path):
-            _compare(file, len(content), digest, behind.finish())
-        return content
-    finally:
-        behind.close()
+    with naming(file.path):
+        content = _pieces(file)
+        if len(content) != file.length:
+            raise FileChanged(file.path, "became shorter while it was read")
+        if not _holds_still(file, content):
+            raise FileChanged(file.path, "changed while it was read")
+    return content
+
+
+def _holds_still(file: Source, content: bytes) -> bool:
+    """Whether a second reading, begun after the first one ended, gives the same: then no moment in between was torn.
+
+    Slices of bytes are compared ten times as fast as memory views, and without hashing.
+    """
+    for start in range(0, len(content), CHUNK):
+        part = content[start : start + CHUNK]
+        if os.pread(file.checker, len(part), file.start + start) != part:
+            return False
+    return True
 
 
 def _pieces(file: Source) -> bytes:
@@ -281,8 +287,9 @@ def read_through(file: Source) -> Generator[bytes, None, None]:
             if not chunk:
                 break
             tally.update(chunk)
-            behind.advance(position + len(chunk))
             yield chunk
+        # Begun only now: had it followed closely, a change behind both readings would go unseen.
+        behind.rush(file.start + file.length)
         with naming(file.path):
             _compare(file, tally.size, tally.sha256, behind.finish())
     finally:

@@ -21,6 +21,8 @@ from ._types import Write, WriteResult
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_REPLACED = "another writer replaced it right after it was written"
+
 
 class WriteStep:
     """Gives a file new bytes: staged beside it, verified, then renamed over it, or written in place."""
@@ -152,9 +154,18 @@ class WriteStep:
 
     def _check_target(self) -> None:
         """What has the name must be the file that was verified; else its bytes are looked at."""
-        state = os.lstat(self._name)
-        if (state.st_dev, state.st_ino, state.st_size) != self._staged:
+        try:
+            state = os.lstat(self._name)
+        except FileNotFoundError:
+            raise FileChanged(self.path, _REPLACED) from None
+        if (state.st_dev, state.st_ino, state.st_size) == self._staged:
+            return
+        try:
             self._verify_target()
+        except VerificationError:
+            if (state.st_dev, state.st_ino) == self._staged[:2]:
+                raise
+            raise FileChanged(self.path, _REPLACED) from None
 
     def _verify_target(self) -> None:
         digest, size = digest_of(self._name)
@@ -199,10 +210,21 @@ class WriteStep:
         if self._state != "done":
             discard(self._backup)
             return True
+        if not self._is_ours():
+            # Another writer has taken the name meanwhile: what it wrote is not ours to undo.
+            discard(self._backup)
+            return True
         if self._old is None:
             discard(self._name)
             return not paths.lexists(self._name)
         return self._backup is None or renamed(self._backup, self._name)
+
+    def _is_ours(self) -> bool:
+        try:
+            state = os.lstat(self._name)
+        except OSError:
+            return False
+        return (state.st_dev, state.st_ino) == self._staged[:2]
 
     def finish(self) -> None:
         discard(self._temp)

@@ -27,6 +27,7 @@ from ._script_survey import SURVEY_SCRIPT
 from ._script_write import FIND_SCRIPT, SWEEP_SCRIPT
 from ._survey import SurveyRun
 from ._transfer import Part, Transfer
+from ._tree_remote import ScriptTree
 from ._types import Survey, Swept
 from ._wire import ending, local_name, new_nonce
 from ._write_request import WriteRequest
@@ -218,6 +219,10 @@ class ScriptEngine:
         base = path.rstrip("/")
         found = [_stats.parse(line, f"{base}/{name}", target) for _, line, name, target in entries]
         return sorted(found, key=lambda entry: os.fsencode(entry.name))
+
+    def tree(self, path: str) -> ScriptTree:
+        """A folder, to be copied from or to."""
+        return ScriptTree(self._env, path)
 
     # -- one question, one record ---------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ usable() {
 pick() { tools "$1"; set -f; set -- $TOOLS; set +f; BY=${1-none}; }
 """
 
-SEND = r"""
+EMIT = r"""
 # Prints $1 bytes of stdin, a file at offset 0. Both read the same open file; head may read ahead, nothing follows.
 emit() {
   if [ "$1" -gt 1048576 ] && command -v dd >/dev/null 2>&1; then
@@ -30,6 +30,9 @@ emit() {
   fi
   [ "$1" -eq 0 ] || head -c "$1"
 }
+"""
+
+SEND = r"""
 part() { if [ "$from" -eq 0 ]; then emit "$len"; else tail -c +$((from+1)) | head -c "$len"; fi; }
 # Two openings before anything is read: a file replaced meanwhile is read whole, old or new.
 send() {
@@ -92,7 +95,7 @@ hash "$1" "$size"
 rec ok "$SUM" "$BY"
 """
 
-STAT = r"""
+STATE = r"""
 # Sets st to the state of $1: "s" and what stat says, or "l", fields of ls and seconds; empty when it has gone.
 stated() {
   st=$(stat $follow -c '%f %s %u %g %Y %h' "$1" 2>/dev/null)
@@ -147,11 +150,11 @@ rec ok
 
 _BASE = PROLOGUE + RECORDS + PATHS
 
-READ_SCRIPT = dense(_BASE + DIGESTS + REFUSE + SEND + _READ)
+READ_SCRIPT = dense(_BASE + DIGESTS + REFUSE + EMIT + SEND + _READ)
 """Arguments: NONCE, then PATH, OFFSET and LIMIT (or ``-``) for every file."""
 SUM_SCRIPT = dense(_BASE + DIGESTS + REFUSE + _SUM)
 """Arguments: NONCE PATH."""
-STAT_SCRIPT = dense(_BASE + STAT + _STAT_ONE)
+STAT_SCRIPT = dense(_BASE + STATE + _STAT_ONE)
 """Arguments: NONCE PATH FOLLOW, which is ``-L`` or empty."""
-LIST_SCRIPT = dense(_BASE + STAT + _LIST)
+LIST_SCRIPT = dense(_BASE + STATE + _LIST)
 """Arguments: NONCE PATH."""

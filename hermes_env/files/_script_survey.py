@@ -7,7 +7,7 @@ sends it, a record ``sum DIGEST TOOL``, a record ``fail ERRNO``, or ``none`` for
 from __future__ import annotations
 
 from ._script_common import DIGESTS, PATHS, PROLOGUE, RECORDS, STATUS, dense
-from ._script_read import REFUSE, SEND, STAT
+from ._script_read import EMIT, REFUSE, SEND, STATE
 
 _SURVEY = r"""
 # Sets real and missing for the file $P in the directory $D, which may be missing too; E when that cannot be told.
@@ -54,5 +54,5 @@ for path; do i=$((i+1)); one; done
 rec ok "${HOME-}" "$(id -u 2>/dev/null)"
 """
 
-SURVEY_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + REFUSE + SEND + STAT + _SURVEY)
+SURVEY_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + REFUSE + EMIT + SEND + STATE + _SURVEY)
 """Arguments: NONCE, the most bytes of one content (``-`` for digests only), then paths."""

@@ -16,33 +16,12 @@ stdin holds the contents of all writes, one after the other.
 from __future__ import annotations
 
 from ._script_apply import APPLY
-from ._script_common import BLAME, DIGESTS, PATHS, PROLOGUE, RECORDS, STATUS, dense
+from ._script_common import BLAME, DIGESTS, FILL, MARK, PATHS, PROLOGUE, RECORDS, STATUS, dense
 
 _SETUP = r"""
 manifest=$1 sync=$2 count=$3 writes=$4; shift 4
 um=$(umask); umask 077
 i=0 phase=prepare bundle= off=0 out=
-# Names of temporary files tell who made them, so that a later write can see that he is gone.
-place=- start=- boot=- host=-
-birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; case $1 in Z|X) ;; *) B=${20};; esac; }
-if B=; birth /proc/1/stat; [ "$B" ]; then
-  { read -r boot </proc/sys/kernel/random/boot_id; read -r host </proc/sys/kernel/hostname; } 2>/dev/null
-  case $host in *[!A-Za-z0-9._-]*) host=-;; esac
-  place=${boot%%-*}.$B.$host
-  birth /proc/$$/stat; start=$B
-fi
-mark=.hermes+$place+$$+$start+$N.
-sweep() {
-  [ "$start" != - ] || return
-  for f in "$1".hermes+*.tmp; do
-    [ -f "$f" ] || continue
-    r=${f##*/.hermes+}
-    case $r in "$place"+*) r=${r#*+};; *) continue;; esac
-    B=; birth "/proc/${r%%+*}/stat"
-    r=${r#*+}
-    [ "$B" = "${r%%+*}" ] || rm -f "$f"
-  done
-}
 # Keeps the values of change $i under numbered names, and gets them back.
 save() {
   eval "op$i=\$op P$i=\$P D$i=\$D T$i=\$T K$i= X$i=\$X V$i=\$V Z$i=\$size s$i=\$sha c$i=\$crc y$i=\$inplace"
@@ -73,14 +52,6 @@ trap leave 0; trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'ex
 """
 
 _STAGE = r"""
-# Runs "$@" after $1 with stdout in the new file $1, born 0600 and never an existing one.
-fill() {
-  f=$1; shift
-  { msg=$(set -C; { "$@" 2>&1 >&3 3>&-; } 3>"$f"); rc=$?; } 2>/dev/null
-  [ "$rc" -eq 0 ] && return
-  if [ -f "$f" ]; then broken "$D" "$msg"; else denied "$D"; fi
-  stop "$E" "$msg"
-}
 slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size"; }
 # Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
 trailer() {
@@ -128,11 +99,6 @@ verify() {
     cksum) [ "$crc" = - ] && { BY=none; return 0; }; [ "$SUM" = "$crc" ];;
     *) [ "$SUM" = "$sha" ];;
   esac
-}
-flush() {
-  [ "$sync" = 1 ] || return 0
-  if command -v fsync >/dev/null 2>&1; then fsync "$1"; else sync "$1"; fi 2>/dev/null
-  return 0
 }
 """
 
@@ -304,7 +270,7 @@ rec ok $out
 """
 
 COMMIT_SCRIPT = dense(
-    PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
+    PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + FILL + MARK + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
 )
 
 _FIND = r"""
@@ -314,13 +280,13 @@ kind=$1 kept=$2
 shift 2
 search() {
   r=${1##*/.hermes+}
-  [ -f "$1" ] || [ -L "$1" ] || return
+  there "$1" || return
   case $1 in *.tmp) ;; *.bak) [ "$kept" = b ] || return;; *) return;; esac
   [ "$start" != - ] || { rec busy "$1"; return; }
   case $r in "$place"+*) r=${r#*+};; *) rec busy "$1"; return;; esac
   B=; birth "/proc/${r%%+*}/stat"
   r=${r#*+}
-  if [ "$B" = "${r%%+*}" ]; then rec busy "$1"; else rm -f "$1" && rec removed "$1"; fi
+  if [ "$B" = "${r%%+*}" ]; then rec busy "$1"; else rm -rf "$1" && rec removed "$1"; fi
 }
 for dir; do
   if [ "$kind" = t ] && command -v find >/dev/null 2>&1; then
@@ -332,7 +298,7 @@ done
 rec ok
 """
 
-FIND_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + _SETUP + _FIND)
+FIND_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + MARK + _SETUP + _FIND)
 """Removes what dead writers left. Arguments: NONCE - 0 0 0 KIND KEPT DIRECTORY..."""
 
 _SWEEP = r"""
@@ -340,5 +306,5 @@ trap - 0
 for path; do resolve "$path" && sweep "$D"; done
 """
 
-SWEEP_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + _SETUP + _SWEEP)
+SWEEP_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + MARK + _SETUP + _SWEEP)
 """Clears what killed writers left. Arguments: those of the write script up to WRITES, then paths."""

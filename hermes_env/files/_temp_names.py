@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import secrets
+import shutil
 
 _PREFIX = b".hermes+"
 _SUFFIX = b".tmp"
@@ -57,7 +58,7 @@ def sweep(directory: bytes) -> None:
         if place != _place() or not pid.isdigit():
             continue
         if _birth(pid.decode()) != rest.partition(b"+")[0]:
-            _unlink(os.path.join(directory, name))
+            _remove(os.path.join(directory, name))
 
 
 def sweep_all(directory: bytes, *, backups: bool) -> tuple[list[bytes], list[bytes]]:
@@ -69,7 +70,7 @@ def sweep_all(directory: bytes, *, backups: bool) -> tuple[list[bytes], list[byt
         pid, _, rest = rest.partition(b"+")
         known = _place() != b"-" and place == _place() and pid.isdigit()
         if known and _birth(pid.decode()) != rest.partition(b"+")[0]:
-            _unlink(path)
+            _remove(path)
             removed.append(path)
         else:
             busy.append(path)
@@ -84,8 +85,10 @@ def _left_over(directory: bytes, suffixes: tuple[bytes, ...] = (_SUFFIX,)) -> li
     return [name for name in names if name.startswith(_PREFIX) and name.endswith(suffixes)]
 
 
-def _unlink(path: bytes) -> None:
+def _remove(path: bytes) -> None:
     try:
         os.unlink(path)
+    except IsADirectoryError:
+        shutil.rmtree(path, ignore_errors=True)
     except OSError:
         return

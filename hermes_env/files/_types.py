@@ -34,6 +34,39 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that is no file, folder or link, and was not copied."""
+
+    path: str
+    """Relative to the folder that was copied."""
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class TransferResult:
+    """A finished copy of a file or folder."""
+
+    path: str
+    """The target as the caller named it."""
+    files: int
+    """Regular files that were sent."""
+    size: int
+    """Bytes of those."""
+    unchanged: int
+    """Regular files that were not sent, since the target had the same bytes by their digest."""
+    directories: int
+    """Folders that were made."""
+    links: int
+    """Symbolic links that were made."""
+    skipped: tuple[Skipped, ...]
+    """FIFOs, sockets and devices: they are never copied."""
+    verified: bool
+    """The digest of every file that was sent is that of the original, by a reading apart from the sending."""
+    verified_by: str | None
+    """What computed it in the environment; see `WriteResult.verified_by`."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileStat:
     """One file as the environment sees it."""
 

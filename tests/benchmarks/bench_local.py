@@ -164,7 +164,9 @@ def memory() -> list[Row]:
 
 
 def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """High-water mark of this process in MiB; ru_maxrss would also hold that of the process that started it."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
 def stream_in() -> float:

@@ -25,9 +25,7 @@ MIB = 1 << 20
 
 def _source() -> bytes:
     """A file of 300,000 lines, about 10 MB, with blocks that repeat and lines that do not."""
-    return b"".join(
-        b"    value_%d = compute(%d, other)\n" % (i, i) if i % 3 else b"}\n" for i in range(LINES)
-    )
+    return b"".join(b"    value_%d = compute(%d, other)\n" % (i, i) if i % 3 else b"}\n" for i in range(LINES))
 
 
 def _patch(old: list[str], new: list[str], context: str = "") -> str:
@@ -70,9 +68,7 @@ def _big() -> bytes:
     return data[:middle] + b"unique line here\n" + data[middle:]
 
 
-def _replace(
-    data: bytes, old: str = "unique line here", new: str = "another line"
-) -> Callable[[], object]:
+def _replace(data: bytes, old: str = "unique line here", new: str = "another line") -> Callable[[], object]:
     def run() -> object:
         edit = str_replace(data, old, new)
         assert len(edit.after) == len(data) - len(old) + len(new)
@@ -93,9 +89,7 @@ def _replace_miss(data: bytes) -> Callable[[], object]:
 
 def _rows() -> list[tuple[str, float, Callable[[], object]]]:
     source = _source()
-    missing = _patch(
-        ["    value_200002 = compute(7, other)"], ["x"], "    value_200001 = compute(200001, other)"
-    )
+    missing = _patch(["    value_200002 = compute(7, other)"], ["x"], "    value_200001 = compute(200001, other)")
     crlf = source.replace(b"\n", b"\r\n")
     accented = source.replace(b"value_150001 ", "valüe—150001 ".encode())
     equal = b"}\n" * LINES
@@ -140,9 +134,7 @@ def _rows() -> list[tuple[str, float, Callable[[], object]]]:
     ]
 
 
-def _measure(
-    rows: list[tuple[str, float, Callable[[], object]]], rounds: int
-) -> list[dict[str, object]]:
+def _measure(rows: list[tuple[str, float, Callable[[], object]]], rounds: int) -> list[dict[str, object]]:
     times: dict[str, list[float]] = {name: [] for name, _, _ in rows}
     for _ in range(rounds):
         for name, _, run in rows:
@@ -172,9 +164,7 @@ def main() -> int:
         mark = "ok  " if row["ok"] else "OVER"
         timing = f"{row['median_s']:>8} s  (min {row['min_s']}, budget {row['budget_s']})"
         print(f"{mark} {timing}  {row['what']}")
-    text = json.dumps(
-        {"python": sys.version.split()[0], "rounds": arguments.rounds, "rows": results}
-    )
+    text = json.dumps({"python": sys.version.split()[0], "rounds": arguments.rounds, "rows": results})
     print(text)
     if arguments.json is not None:
         arguments.json.write_text(text + "\n", encoding="utf-8")

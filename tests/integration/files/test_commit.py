@@ -65,6 +65,8 @@ def good() -> list[Change]:
     ]
 
 
+@pytest.mark.users
+@pytest.mark.shells
 def test_batch_applies(place: Place) -> None:
     """Changes of every kind are applied in one commit, with a result for each write."""
     fill(place)
@@ -93,6 +95,7 @@ BREAKERS: dict[str, tuple[Callable[[], Change], int]] = {
 }
 
 
+@pytest.mark.shells
 @pytest.mark.parametrize("breaker", BREAKERS)
 @pytest.mark.parametrize("first", [True, False])
 def test_one_failure_stops_all(place: Place, breaker: str, first: bool) -> None:
@@ -139,6 +142,7 @@ def test_right_digests_apply(place: Place) -> None:
     assert (place.cat("a"), place.cat("c"), place.cat("fresh")) == (b"x", b"old b", b"y")
 
 
+@pytest.mark.users
 def test_failure_while_committing_is_rolled_back(place: Place) -> None:
     """A change that fails after others were made visible takes them back, byte for byte and mode for mode."""
     if place.user == "root":

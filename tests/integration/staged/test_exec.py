@@ -128,14 +128,14 @@ def test_names_arguments_and_variables_of_any_byte(env: UploadEnvironment) -> No
     assert env.exec('printf %s "$ODD"', env={"ODD": odd}).stdout == raw
 
 
-@pytest.mark.parametrize("name", ["n", "l", "s", "w", "D", "p"])
+@pytest.mark.parametrize("name", ["n", "l", "s", "t", "c", "w", "D", "p"])
 def test_variables_of_the_script_do_not_leak(env: UploadEnvironment, name: str) -> None:
     """The transport's own variables neither reach the command nor change one of the caller's."""
     assert env.exec(f'printf %s "${name}"', env={name: "mine"}).stdout == b"mine"
     assert env.exec(f'printf %s "${name}"').stdout == b""
     text = f'printf %s "${name}" #' + "x" * 150_000
     assert env.exec(text, env={name: "mine"}).stdout == b"mine"
-    assert not [line for line in env.exec("set").stdout.splitlines() if line.startswith(b"_h_")]
+    assert not [line for line in env.exec("set").stdout.splitlines() if line.startswith((b"_h_", b"_n", b"_s"))]
 
 
 def test_long_script(env: UploadEnvironment) -> None:

@@ -94,9 +94,7 @@ def run(case: Case) -> Outcome:
     except PatchParseError as error:
         return Outcome(case.before, error.problems, (), None)
     by_name = {_plain(name): Snapshot.of(data, mode=0o640) for name, data in case.before.items()}
-    files: dict[str, State] = {
-        path: by_name.get(_plain(path), Missing()) for path in paths_of(patch)
-    }
+    files: dict[str, State] = {path: by_name.get(_plain(path), Missing()) for path in paths_of(patch)}
     plan = make_plan(
         patch,
         files,

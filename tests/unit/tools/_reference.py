@@ -36,9 +36,7 @@ def join(lines: list[Line]) -> bytes:
 
 def places(lines: list[bytes], block: list[bytes], start: int) -> list[int]:
     """Return every index from ``start`` on at which ``block`` is."""
-    return [
-        i for i in range(start, len(lines) - len(block) + 1) if lines[i : i + len(block)] == block
-    ]
+    return [i for i in range(start, len(lines) - len(block) + 1) if lines[i : i + len(block)] == block]
 
 
 @dataclass(frozen=True)

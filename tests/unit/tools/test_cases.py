@@ -30,14 +30,10 @@ def test_case(case: Case) -> None:
     if case.hunks:
         assert outcome.plan is not None
         reports = [report for change in outcome.plan.changes for report in change.hunks]
-        assert [
-            f"{r.tier} -{r.old_start},{r.old_lines} +{r.new_start},{r.new_lines}" for r in reports
-        ] == case.hunks
+        assert [f"{r.tier} -{r.old_start},{r.old_lines} +{r.new_start},{r.new_lines}" for r in reports] == case.hunks
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in _CASES if not case.errors], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", [case for case in _CASES if not case.errors], ids=lambda case: case.name)
 def test_rendered_patch_is_the_same_patch(case: Case) -> None:
     """A patch in canonical spelling does what the original did, and renders to itself."""
     lenient = case.options.get("lenient") == "yes"

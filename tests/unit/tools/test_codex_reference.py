@@ -50,9 +50,7 @@ def _hunk(draw: st.DrawFn, lines: list[str]) -> list[str]:
         plain = shown.replace("—", "-").replace("“", '"')
         out += draw(st.sampled_from([[], [], ["+new"]]))
         out.append(draw(st.sampled_from([" ", "-"])) + draw(st.sampled_from([shown, plain])))
-    out += draw(
-        st.sampled_from([["+new"], ["+"], ["+  n"], ["+new", ""], [] if out[1:] else ["+z"]])
-    )
+    out += draw(st.sampled_from([["+new"], ["+"], ["+  n"], ["+new", ""], [] if out[1:] else ["+z"]]))
     return out + draw(st.sampled_from([[], [], [], ["*** End of File"]]))
 
 

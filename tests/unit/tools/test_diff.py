@@ -31,9 +31,7 @@ _FILES = st.tuples(_LINES, st.sampled_from([b"", b"open"])).map(b"".join)
 def _git_apply(folder: Path, before: bytes, diff: str) -> bytes:
     (folder / "f").write_bytes(before)
     command = ["git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-"]
-    done = subprocess.run(
-        command, cwd=folder, input=diff.encode(), capture_output=True, check=False
-    )
+    done = subprocess.run(command, cwd=folder, input=diff.encode(), capture_output=True, check=False)
     assert done.returncode == 0, (done.stderr, diff)
     return (folder / "f").read_bytes()
 
@@ -65,9 +63,7 @@ def test_git_applies_the_diff(tmp_path: Path, before: bytes, after: bytes) -> No
     cuts=st.lists(st.integers(0, 30), max_size=8),
     new=st.sampled_from([b"", b"x\n", b"x\ny\n"]),
 )
-def test_git_applies_the_diff_of_splices(
-    tmp_path: Path, before: bytes, cuts: list[int], new: bytes
-) -> None:
+def test_git_applies_the_diff_of_splices(tmp_path: Path, before: bytes, cuts: list[int], new: bytes) -> None:
     """Line numbers stay right behind several edits that add and remove lines."""
     lines = split_lines(before)
     offsets = [sum(len(text) + len(end) for text, end in lines[:i]) for i in range(len(lines) + 1)]
@@ -109,9 +105,7 @@ def _check_numbers(diff: str, before: bytes, after: bytes) -> None:
     cuts=st.lists(st.integers(0, 120), max_size=6),
     new=st.sampled_from([b"", b"x", b"x\ny", b"\n"]),
 )
-def test_splices_and_contents_give_the_same_counts(
-    before: bytes, cuts: list[int], new: bytes
-) -> None:
+def test_splices_and_contents_give_the_same_counts(before: bytes, cuts: list[int], new: bytes) -> None:
     """A diff from several splices shows as many lines as it counts, and the right balance."""
     points = sorted({min(cut, len(before)) for cut in cuts})
     splices = [Splice(a, b, new) for a, b in zip(points[::2], points[1::2], strict=False)]
@@ -125,12 +119,8 @@ def test_splices_and_contents_give_the_same_counts(
 
 def test_new_deleted_and_moved_files() -> None:
     """New and deleted files are against /dev/null, moved ones say from where to where."""
-    assert (
-        unified_diff(None, b"a\n", path="f").text == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
-    )
-    assert (
-        unified_diff(b"a\n", None, path="f").text == "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
-    )
+    assert unified_diff(None, b"a\n", path="f").text == "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n"
+    assert unified_diff(b"a\n", None, path="f").text == "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
     moved = unified_diff(b"a\n", b"a\n", path="g", old_path="f").text
     assert moved == "rename from f\nrename to g\n"
 

@@ -6,9 +6,7 @@ import pytest
 
 from hermes_env.tools import CountedChange, FilePolicy
 
-_POLICY = FilePolicy(
-    workspace="/w", extra_roots=("/data",), forbidden=(".git", "secret/*.key", "/data/ro")
-)
+_POLICY = FilePolicy(workspace="/w", extra_roots=("/data",), forbidden=(".git", "secret/*.key", "/data/ro"))
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,7 @@ def _edits(draw: st.DrawFn) -> tuple[bytes, list[RefHunk]]:
     data = draw(_files())
     body = data.removeprefix(b"\xef\xbb\xbf")
     contents = [content for content, _ in cut(body)]
-    new_lines = st.lists(
-        st.sampled_from([b"new", b"", b"  new", b"+x", b"*** End of File"]), max_size=2
-    )
+    new_lines = st.lists(st.sampled_from([b"new", b"", b"  new", b"+x", b"*** End of File"]), max_size=2)
     hunks: list[RefHunk] = []
     position = 0
     while position < len(contents) and len(hunks) < 3:
@@ -115,9 +113,7 @@ def test_hunks_do_what_the_obvious_model_does(edit: tuple[bytes, list[RefHunk]])
     elif not codes:
         # The hunk was found by indentation or out of order: allowed only if said so.
         reports = [report for change in plan.changes for report in change.hunks]
-        assert not plan.changes or any(
-            report.out_of_order or report.tier != "exact" for report in reports
-        )
+        assert not plan.changes or any(report.out_of_order or report.tier != "exact" for report in reports)
 
 
 @thorough

@@ -44,9 +44,7 @@ def test_report_2_no_cr_cr_lf() -> None:
     assert _plan(text, f=b"a\r\nb\r\n").changes[0].after == b"a\r\nx\r\n"
 
 
-@pytest.mark.parametrize(
-    "line", ["EOF", "HERMES_EOF", "'", "$(id)", "*** End Patch", "*** Begin Patch", "-- end --"]
-)
+@pytest.mark.parametrize("line", ["EOF", "HERMES_EOF", "'", "$(id)", "*** End Patch", "*** Begin Patch", "-- end --"])
 def test_report_5_content_is_inert(line: str) -> None:
     """Lines that look like somebody's marker are content when they have their prefix."""
     plan = _plan(f"*** Begin Patch\n*** Add File: f\n+a\n+{line}\n+b\n*** End Patch\n")
@@ -77,10 +75,7 @@ def test_report_10_a_failing_hunk_stops_the_whole_patch() -> None:
 
 def test_report_12_update_of_a_link_goes_to_its_target() -> None:
     """A link and its target are one file: both edits meet in one content."""
-    text = (
-        "*** Begin Patch\n*** Update File: link\n@@\n-a\n+A\n"
-        "*** Update File: real\n@@\n-b\n+B\n*** End Patch\n"
-    )
+    text = "*** Begin Patch\n*** Update File: link\n@@\n-a\n+A\n*** Update File: real\n@@\n-b\n+B\n*** End Patch\n"
     link = Snapshot(b"a\nb\n", "0" * 64, real="/w/real", link=True)
     real = Snapshot(b"a\nb\n", "0" * 64, real="/w/real")
     plan = make_plan(parse_patch(text), {"link": link, "real": real})
@@ -89,9 +84,7 @@ def test_report_12_update_of_a_link_goes_to_its_target() -> None:
 
 def test_report_12_delete_of_a_link_leaves_the_target() -> None:
     """Deleting a link deletes the link."""
-    text = (
-        "*** Begin Patch\n*** Delete File: link\n*** Update File: real\n@@\n-a\n+A\n*** End Patch\n"
-    )
+    text = "*** Begin Patch\n*** Delete File: link\n*** Update File: real\n@@\n-a\n+A\n*** End Patch\n"
     link = Snapshot(b"a\n", "0" * 64, real="/w/real", link=True)
     real = Snapshot(b"a\n", "0" * 64, real="/w/real")
     plan = make_plan(parse_patch(text), {"link": link, "real": real})
@@ -136,23 +129,16 @@ def test_report_27_fuzzy_match_changes_only_what_it_matched() -> None:
 
 def test_report_28_bom_is_kept_once_and_never_added() -> None:
     """The first line behind a BOM matches, the BOM stays, and no other file gets one."""
-    assert (
-        str_replace(b"\xef\xbb\xbfconst a=1\n", "const a=1", "const a=2").after
-        == b"\xef\xbb\xbfconst a=2\n"
-    )
+    assert str_replace(b"\xef\xbb\xbfconst a=1\n", "const a=1", "const a=2").after == b"\xef\xbb\xbfconst a=2\n"
     assert str_replace(b"\xef\xbb\xbfa\n", "\ufeffa", "\ufeffb").after == b"\xef\xbb\xbfb\n"
     assert str_replace(b"a\n", "a", "b").after == b"b\n"
 
 
 def test_report_29_the_error_names_hunk_and_line() -> None:
     """Of three hunks the bad second one is named by number, patch line and path."""
-    text = (
-        "*** Begin Patch\n*** Update File: f\n@@\n-a\n+A\n@@\n-zz\n+B\n@@\n-c\n+C\n*** End Patch\n"
-    )
+    text = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+A\n@@\n-zz\n+B\n@@\n-c\n+C\n*** End Patch\n"
     plan = _plan(text, f=b"a\nb\nc\n")
-    assert [(p.code, p.path, p.hunk, p.patch_line) for p in plan.problems] == [
-        ("context_not_found", "f", 2, 6)
-    ]
+    assert [(p.code, p.path, p.hunk, p.patch_line) for p in plan.problems] == [("context_not_found", "f", 2, 6)]
 
 
 def test_d26_unreadable_is_not_absent() -> None:
@@ -177,9 +163,7 @@ def test_d13_case_only_rename_is_a_rename_and_hard_links_are_one_file() -> None:
     same = Snapshot(b"a\n", "0" * 64, identity=(1, 2), mode=0o755)
     rename = parse_patch("*** Begin Patch\n*** Move File: readme -> README\n*** End Patch\n")
     plan = make_plan(rename, {"readme": same, "README": same})
-    assert [(c.kind, c.source, c.path, c.mode) for c in plan.changes] == [
-        ("move", "readme", "README", 0o755)
-    ]
+    assert [(c.kind, c.source, c.path, c.mode) for c in plan.changes] == [("move", "readme", "README", 0o755)]
     other = parse_patch("*** Begin Patch\n*** Move File: a -> b\n*** End Patch\n")
     plan = make_plan(other, {"a": same, "b": same})
     assert plan.ok
@@ -189,30 +173,22 @@ def test_d13_case_only_rename_is_a_rename_and_hard_links_are_one_file() -> None:
 def test_d13_directory_as_destination_is_refused() -> None:
     """A file does not move into a directory that is named as its destination."""
     patch = parse_patch("*** Begin Patch\n*** Move File: a -> d\n*** End Patch\n")
-    plan = make_plan(
-        patch, {"a": Snapshot.of(b"x"), "d": Unreadable("is_directory", "a directory")}
-    )
+    plan = make_plan(patch, {"a": Snapshot.of(b"x"), "d": Unreadable("is_directory", "a directory")})
     assert [(p.code, p.path) for p in plan.problems] == [("is_directory", "d")]
 
 
 def test_d14_mode_goes_with_a_moved_file() -> None:
     """A moved and changed file keeps the mode of its source."""
-    patch = parse_patch(
-        "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** End Patch\n"
-    )
+    patch = parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** End Patch\n")
     plan = make_plan(patch, {"a": Snapshot.of(b"x\n", mode=0o755), "b": Missing()})
     assert [(c.kind, c.mode, c.after) for c in plan.changes] == [("move", 0o755, b"y\n")]
 
 
 def test_d28_environment_id_must_be_ours() -> None:
     """A patch for another environment is refused as a whole."""
-    patch = parse_patch(
-        "*** Begin Patch\n*** Environment ID: other\n*** Add File: a\n+x\n*** End Patch\n"
-    )
+    patch = parse_patch("*** Begin Patch\n*** Environment ID: other\n*** Add File: a\n+x\n*** End Patch\n")
     files = {"a": Missing()}
-    assert (
-        make_plan(patch, files, environment_ids={"mine"}).problems[0].code == "environment_mismatch"
-    )
+    assert make_plan(patch, files, environment_ids={"mine"}).problems[0].code == "environment_mismatch"
     assert make_plan(patch, files, environment_ids={"other"}).ok
 
 
@@ -243,12 +219,8 @@ def test_a_link_is_moved_as_a_link() -> None:
     files: dict[str, State] = {"link": link, "new": Missing()}
     patch = parse_patch("*** Begin Patch\n*** Move File: link -> new\n*** End Patch\n")
     plan = make_plan(patch, files)
-    assert [(c.kind, c.source, c.path, c.link) for c in plan.changes] == [
-        ("move", "link", "new", True)
-    ]
-    both = parse_patch(
-        "*** Begin Patch\n*** Update File: link\n*** Move to: new\n@@\n-a\n+b\n*** End Patch\n"
-    )
+    assert [(c.kind, c.source, c.path, c.link) for c in plan.changes] == [("move", "link", "new", True)]
+    both = parse_patch("*** Begin Patch\n*** Update File: link\n*** Move to: new\n@@\n-a\n+b\n*** End Patch\n")
     assert make_plan(both, files).problems[0].code == "not_regular"
 
 
@@ -268,17 +240,14 @@ def test_wrong_use_of_the_planner_is_an_error_of_the_caller() -> None:
 @pytest.mark.parametrize("path", ["a\tb", "ok"])
 def test_paths_of_a_patch_are_what_must_be_read(path: str) -> None:
     """Every named path is asked for once, with its unquoted spelling."""
-    patch = parse_patch(
-        f'*** Begin Patch\n*** Delete File: "{path}"\n*** Move File: {path} -> z\n*** End Patch\n'
-    )
+    patch = parse_patch(f'*** Begin Patch\n*** Delete File: "{path}"\n*** Move File: {path} -> z\n*** End Patch\n')
     assert paths_of(patch) == (f'"{path}"', path, "z")
 
 
 def test_swapped_files_are_updates_with_each_other_s_mode() -> None:
     """Two files that change places both stay, so neither is the source of a move."""
     patch = parse_patch(
-        "*** Begin Patch\n*** Move File: a -> t\n*** Move File: b -> a\n*** Move File: t -> b\n"
-        "*** End Patch\n"
+        "*** Begin Patch\n*** Move File: a -> t\n*** Move File: b -> a\n*** Move File: t -> b\n*** End Patch\n"
     )
     files: dict[str, State] = {
         "a": Snapshot.of(b"A\n", mode=0o755),

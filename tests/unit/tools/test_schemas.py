@@ -80,9 +80,7 @@ def test_three_styles_of_one_model(style: str) -> None:
     names = ["read_file", "view", "write_file", "str_replace", "insert", "apply_patch"]
     for name, tool in zip(names, tool_schemas(style), strict=True):  # type: ignore[arg-type] # one of its values
         head = tool["function"] if style == "openai" else tool
-        arguments = head[
-            {"openai": "parameters", "anthropic": "input_schema", "mcp": "inputSchema"}[style]
-        ]
+        arguments = head[{"openai": "parameters", "anthropic": "input_schema", "mcp": "inputSchema"}[style]]
         assert head["name"] == name
         assert arguments["type"] == "object"
         assert arguments["additionalProperties"] is False
@@ -102,9 +100,6 @@ def test_both_spellings_are_accepted() -> None:
     a = StrReplaceInput.model_validate({"path": "f", "old_str": "a", "new_str": "b"})
     b = StrReplaceInput.model_validate({"file_path": "f", "old_string": "a", "new_string": "b"})
     assert a == b
-    assert (
-        InsertInput.model_validate({"path": "f", "insert_line": 0, "new_str": "x"}).insert_text
-        == "x"
-    )
+    assert InsertInput.model_validate({"path": "f", "insert_line": 0, "new_str": "x"}).insert_text == "x"
     assert WriteFileInput.model_validate({"path": "f", "file_text": "x"}).content == "x"
     assert ApplyPatchInput.model_validate({"input": "x"}).patch == "x"

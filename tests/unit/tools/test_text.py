@@ -61,9 +61,7 @@ def test_show_bytes_is_unambiguous() -> None:
     """A byte that is not UTF-8 and its escape in ASCII are told apart by the notes."""
     assert is_escaped(b"\xe9")
     assert not is_escaped(b"\\xe9")
-    assert view_lines(b"ok\n\xe9\n").notes == (
-        r"bytes that are not UTF-8 are shown as \xNN in lines 2",
-    )
+    assert view_lines(b"ok\n\xe9\n").notes == (r"bytes that are not UTF-8 are shown as \xNN in lines 2",)
     assert show_bytes(b"\xe9 \\xe9") == r"\xe9 \\xe9"
     assert show_bytes("é".encode()) == "é"
     assert clean("a\udce9\ud800") == r"a\xe9\ud800"

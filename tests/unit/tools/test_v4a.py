@@ -22,19 +22,14 @@ def test_operations_come_while_the_text_arrives() -> None:
 def test_extraction_from_a_message() -> None:
     """Patches are found in prose, fences and shell commands; content lines never end one."""
     inner = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+*** End Patch\n+b\n*** End Patch\n"
-    message = (
-        f"I will:\n```\n{_PATCH}```\nand\n\napply_patch <<'EOF'\n{inner}EOF\n*** Begin Patch\ncut"
-    )
+    message = f"I will:\n```\n{_PATCH}```\nand\n\napply_patch <<'EOF'\n{inner}EOF\n*** Begin Patch\ncut"
     assert extract_patches(message) == (_PATCH, inner)
     assert extract_patches("no patch here") == ()
 
 
 def test_extraction_keeps_context_lines_that_look_like_markers() -> None:
     """A context line with the text of an End marker does not end the patch."""
-    patch = (
-        "*** Begin Patch\n*** Update File: f\n@@\n *** Begin Patch\n *** End Patch\n-a\n"
-        "*** End Patch\n"
-    )
+    patch = "*** Begin Patch\n*** Update File: f\n@@\n *** Begin Patch\n *** End Patch\n-a\n*** End Patch\n"
     assert extract_patches(f"text\n{patch}text") == (patch,)
     assert len(parse_patch(patch).operations[0].hunks[0].lines) == 3
 

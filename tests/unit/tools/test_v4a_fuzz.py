@@ -130,9 +130,7 @@ def test_strict_patches_render_to_themselves(text: str) -> None:
     again = parse_patch(rendered)
     assert again.render() == rendered
     assert [op.path for op in again.operations] == [op.path for op in patch.operations]
-    assert [op.changed_lines for op in again.operations] == [
-        op.changed_lines for op in patch.operations
-    ]
+    assert [op.changed_lines for op in again.operations] == [op.changed_lines for op in patch.operations]
 
 
 @thorough
