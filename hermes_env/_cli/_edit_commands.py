@@ -114,7 +114,6 @@ def undo(
     name: Name,
     edit_id: Annotated[str | None, typer.Argument(metavar="[EDIT]", help="The last one by default.")] = None,
     dry_run: DryRun = False,
-    yes: Yes = False,
     as_json: Json = False,
     color: Color = "auto",
     workspace: Workspace = None,
@@ -124,7 +123,7 @@ def undo(
     """Put back what an edit changed, if its files are as it left them."""
     from . import _edit
 
-    with _edit.tools(name, option, options_file, workspace, yes=yes) as tools:
+    with _edit.tools(name, option, options_file, workspace) as tools:
         outcome = tools.undo(edit_id, dry_run=dry_run)
     return _edit.tell(outcome, as_json=as_json, color=color)
 

@@ -130,7 +130,8 @@ class Editor:
             return EditOutcome.refused(problems, warnings=plan.warnings)
         steps = self._steps(looked, plan.changes)
         event = self._event(request, edit_id, looked, plan, outcome)
-        reasons = looked.policy.confirmation(counted)
+        # What an undo takes away is in the record, and the caller has asked for it by its id.
+        reasons = () if request.undoes is not None else looked.policy.confirmation(counted)
         if request.dry_run:
             asked = [f"a confirmation will be asked for: {reason}" for reason in reasons]
             return outcome.model_copy(update={"warnings": [*outcome.warnings, *map(clean, asked)]})

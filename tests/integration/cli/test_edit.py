@@ -43,10 +43,16 @@ def test_patch_dry_run_apply_and_undo(edit: Run, place: Path) -> None:
     record = json.loads(edit("history", "--json").stdout)
     assert (record["tool"], record["status"]) == ("apply_patch", "applied")
     assert record["edit_id"].encode() in done.stderr and edit("history").stdout.count(b"\n") == 1
-    refused = edit("undo")
-    assert refused.returncode == 1 and b"--yes" in refused.stderr
-    assert edit("undo", "--yes").returncode == 0
+    assert edit("undo").returncode == 0
     assert (place / "f").read_bytes() == b"a\r\nb\r\n\xff" and not (place / "new").exists()
+
+
+def test_a_deletion_is_confirmed(edit: Run, place: Path) -> None:
+    """A patch that deletes a file is refused until --yes is said."""
+    patch = b"*** Begin Patch\n*** Delete File: f\n*** End Patch\n"
+    refused = edit("patch", input=patch)
+    assert refused.returncode == 1 and b"--yes" in refused.stderr and (place / "f").exists()
+    assert edit("patch", "--yes", input=patch).returncode == 0 and not (place / "f").exists()
 
 
 def test_colours_never_let_contents_through(edit: Run) -> None:
