@@ -109,6 +109,8 @@ def _failure(observer: Observer, error: Exception) -> str:
 
 
 _PLACE: Final = re.compile(r":\d+(:\d+)?|\bline \d+|\(\d+(,\d+)?\)")
+_UNDER_WAY: Final = 64
+"""Edits whose findings are remembered at a time."""
 _MAX_REPORTED: Final = 20
 """More findings than these cost a model more than they tell."""
 
@@ -142,6 +144,9 @@ class Diagnostics:
 
     def before(self, event: EditEvent) -> None:
         """Remember what is wrong already."""
+        while len(self._known) >= _UNDER_WAY:
+            # Left by edits that were not applied.
+            self._known.pop(next(iter(self._known)), None)
         self._known[event.edit_id] = Counter(map(_without_place, self._run(event, new=False)))
 
     def after(self, event: EditEvent) -> list[str]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,9 @@ from typing import Any, Final
 
 DEFAULT_KEPT: Final = 200
 DEFAULT_BYTES: Final = 1 << 30
+DEFAULT_DAYS: Final = 30.0
+_DAY: Final = 86_400.0
+_BASE: Final = os.path.join("hermes-env", "edits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Retention:
     edits: int = DEFAULT_KEPT
     bytes: int = DEFAULT_BYTES
     """Bytes of all backups together. The newest edit stays in any case."""
+    days: float = DEFAULT_DAYS
+    """Age at which a backup goes, also that of an environment that nobody opens again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ def default_directory(key: str) -> str:
     """Where the edits of one environment and workspace are kept on this machine."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     name = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return os.path.join(base, "hermes-env", "edits", name)
+    return os.path.join(base, _BASE, name)
 
 
 class Store:
@@ -69,6 +75,7 @@ class Store:
         self.directory = directory
         self._retention = retention
         self._lock = threading.Lock()
+        self._pruned = False
         self._record = os.path.join(directory, "history.jsonl")
 
     @contextmanager
@@ -107,13 +114,26 @@ class Store:
             self._prune()
 
     def _prune(self) -> None:
-        found = [entry for entry in os.scandir(self.directory) if entry.name.endswith(".backup")]
-        newest = sorted(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name), reverse=True)
+        newest = sorted(
+            _backups(self.directory), key=lambda entry: (entry.stat().st_mtime_ns, entry.name), reverse=True
+        )
         total = 0
         for index, entry in enumerate(newest):
             total += entry.stat().st_size
             if index and (index >= self._retention.edits or total > self._retention.bytes):
                 _unlink(entry.path)
+        self._prune_neighbours()
+
+    def _prune_neighbours(self) -> None:
+        """Backups of containers that are long gone: nobody opens their directory again, so it is done here, once."""
+        if self._pruned:
+            return
+        self._pruned = True
+        oldest = time.time() - self._retention.days * _DAY
+        for directory in _neighbours(self.directory):
+            for entry in _backups(directory):
+                if entry.stat().st_mtime < oldest:
+                    _unlink(entry.path)
 
     def drop(self, edit_id: str) -> None:
         """Forget the backup of an edit that was not applied."""
@@ -147,6 +167,19 @@ class Store:
         except FileNotFoundError:
             return []
         return [entry for line in lines if (entry := _entry(line)) is not None]
+
+
+def _backups(directory: str) -> list[os.DirEntry[str]]:
+    with os.scandir(directory) as entries:
+        return [entry for entry in entries if entry.name.endswith(".backup")]
+
+
+def _neighbours(directory: str) -> list[str]:
+    """This directory, and where it has its default place those of other environments."""
+    base = os.path.dirname(directory)
+    if not base.endswith(_BASE):
+        return [directory]
+    return [os.path.join(base, name) for name in os.listdir(base) if os.path.isdir(os.path.join(base, name))]
 
 
 def _entry(line: bytes) -> HistoryEntry | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,17 @@ def test_reading_tells_beside_the_text_what_it_left_out(bench: Bench) -> None:
     missing = tools.read_file("no")
     assert missing.error is not None and missing.error.code == "not_found"
     assert tools.read_file("long", 4000).error is not None
+
+
+def test_a_fifo_is_read_as_far_as_it_goes(bench: Bench) -> None:
+    """What a writer puts into a FIFO is shown; one that stays open is left after the deadline, with a note."""
+    os.mkfifo(bench.root / "pipe")
+    for command, note in (("printf 'a\\nb\\n' >pipe", False), ("{ printf 'a\\nb\\n'; exec sleep 60; } >pipe", True)):
+        with subprocess.Popen(["sh", "-c", command], cwd=bench.root) as writer:
+            seen = bench.tools(fifo_deadline=30.0 if not note else 3.0).read_file("pipe")
+            writer.kill()
+        assert (seen.kind, seen.text, seen.size) == ("fifo", "a\nb\n", 4)
+        assert any("3 s" in one for one in seen.notes) == note
 
 
 def test_a_stale_file_is_not_overwritten(bench: Bench) -> None:

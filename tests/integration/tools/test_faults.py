@@ -319,3 +319,24 @@ def test_the_client_is_killed_between_any_two_steps(
         assert row["recovered"] in trees, (row["step"], row["said"])
         assert (row["journals"], row["left"]) == ([], []), row["step"]
     assert rows[-1]["recovered"] == trees[1]
+
+
+def test_an_interrupt_in_the_middle_settles_first(near: Bench, trees: tuple[str, str]) -> None:
+    """Ctrl-C while files are being renamed comes through, after everything was put back."""
+    fill(near.root)
+    commit = near.env.files.commit
+    calls = 0
+
+    def interrupted(changes: Any, **settings: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls != 2:
+            return commit(changes, **settings)
+        commit([change for change in changes if change.path.endswith(("/a", "/d"))], **settings)
+        raise KeyboardInterrupt
+
+    near.env.files.commit = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        apply(near)
+    assert near.tree() == trees[0]
+    clean(near)

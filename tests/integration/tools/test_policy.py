@@ -218,6 +218,20 @@ def test_backups_are_private_and_are_let_go(near: Bench) -> None:
     assert tools.undo().ok and near.cat("f") == b"4\n"
 
 
+def test_old_backups_of_other_environments_go(near: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backups of an environment that nobody opens again go after some days, their record stays."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(near.home / "xdg"))
+    other = near.home / "xdg" / "hermes-env" / "edits" / "other"
+    other.mkdir(parents=True)
+    for name, age in (("old.backup", 31), ("young.backup", 29), ("history.jsonl", 99)):
+        (other / name).write_bytes(b"x")
+        long_ago = (other / name).stat().st_mtime - age * 86_400
+        os.utime(other / name, (long_ago, long_ago))
+    near.put("f", b"a\n")
+    assert near.tools(store_dir=None).str_replace("f", "a", "b").ok
+    assert sorted(os.listdir(other)) == ["history.jsonl", "young.backup"]
+
+
 def test_an_edit_without_room_for_its_backup_is_refused(near: Bench, tmp_path: Path) -> None:
     """Where no backup can be kept nothing is changed."""
     near.put("f", b"a\n")
