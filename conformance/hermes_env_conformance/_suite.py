@@ -25,6 +25,7 @@ from ._process import ProcessLaws
 from ._record import Recorder
 from ._secrecy import SecrecyLaws
 from ._stdin import StdinLaws
+from ._tools import ToolLaws
 
 if TYPE_CHECKING:
     from ._corpus import Profile
@@ -38,6 +39,7 @@ class ConformanceSuite(
     LifecycleLaws,
     CancellationLaws,
     SecrecyLaws,
+    ToolLaws,
     FileTreeLaws,
     FileSequenceLaws,
     FileNameLaws,

@@ -13,7 +13,7 @@ from hermes_env._codec import decode_lossless
 from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
-from . import _failure
+from . import _edit_commands, _failure
 
 app = typer.Typer(
     name="hermes-env",
@@ -273,3 +273,6 @@ def conformance(
         workspace=workspace,
         against=against,
     )
+
+
+_edit_commands.register(app)

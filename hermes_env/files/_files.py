@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hermes_env._errors import InvalidArgument
 from hermes_env._stdin import source_of
 from hermes_env._validate import check_size
 
 from . import _checks, _tree
-from ._types import Change, FileStat, HardLinks, MakeDir, Move, Remove, TransferResult, Write, WriteResult
+from ._types import (
+    Change,
+    Expect,
+    FileStat,
+    HardLinks,
+    MakeDir,
+    Move,
+    Remove,
+    Survey,
+    Swept,
+    TransferResult,
+    Write,
+    WriteResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,27 +33,8 @@ if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
     from hermes_env._launch import StdinLike
 
+    from ._engine import Engine
     from ._native import NativeEngine
-
-
-class Engine(Protocol):
-    """How file operations are carried out; arguments have been checked."""
-
-    def commit(self, changes: Sequence[Change], *, durable: bool) -> tuple[WriteResult | None, ...]: ...
-
-    def read(self, path: str, offset: int, limit: int | None) -> bytes: ...
-
-    def chunks(self, path: str) -> Iterator[bytes]: ...
-
-    def read_many(self, paths: Sequence[str], *, missing_ok: bool) -> dict[str, bytes]: ...
-
-    def sha256(self, path: str) -> str: ...
-
-    def stat(self, path: str, *, follow: bool) -> FileStat: ...
-
-    def list_dir(self, path: str) -> list[FileStat]: ...
-
-    def tree(self, path: str) -> _tree.Tree: ...
 
 
 class Files:
@@ -149,6 +143,36 @@ class Files:
         """
         unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
         return self._engine.read_many(unique, missing_ok=missing_ok) if unique else {}
+
+    def survey(self, paths: Sequence[str], *, most: int | None = None) -> Survey:
+        """Tell what many paths name, links followed, in one round trip where the environment allows.
+
+        Args:
+            paths: Any paths. What is wrong with one stands in its entry.
+            most: Also bring the bytes of regular files of at most so many bytes; larger ones have the error EFBIG.
+                None brings digests only.
+
+        Raises:
+            HermesEnvError: As `BaseEnvironment.exec`.
+        """
+        unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
+        if most is not None:
+            check_size("most", most)
+        return self._engine.survey(unique or (".",), most)
+
+    def sweep(self, directories: Sequence[str], *, below: bool = False, backups: bool = False) -> Swept:
+        """Remove temporary files that commits left whose process is surely dead, and name those that have to stay.
+
+        Args:
+            directories: Where to look.
+            below: Look in all directories below them too.
+            backups: Remove also copies of old bytes: only for who knows that they are needed no more.
+
+        Raises:
+            HermesEnvError: As `BaseEnvironment.exec`.
+        """
+        checked = tuple(dict.fromkeys(_checks.checked_path("directories", path) for path in directories))
+        return self._engine.sweep(checked, below=below, backups=backups) if checked else Swept((), ())
 
     def sha256(self, path: str) -> str:
         """Hex digest of a regular file, computed in the environment where it has any tool for that.
@@ -365,7 +389,7 @@ def _check_data(data: StdinLike) -> None:
 
 
 def _conditional(change: Change) -> bool:
-    return not isinstance(change, MakeDir) and bool(change.if_sha256 or getattr(change, "if_absent", False))
+    return not isinstance(change, MakeDir | Expect) and bool(change.if_sha256 or getattr(change, "if_absent", False))
 
 
 class NativeFiles(Files):

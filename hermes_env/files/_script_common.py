@@ -79,6 +79,12 @@ resolve() {
   done
 }
 there() { [ -e "$1" ] || [ -L "$1" ]; }
+# Sets R to the physical path of the directory $1, without a slash at its end, so that the root is empty.
+phys() {
+  R=$(cd -P "$1" 2>/dev/null && pwd -P && echo x); R=${R%"$nl"x}
+  [ "$R" ] || return 1
+  R=${R%/}
+}
 """
 
 DIGESTS = r"""
@@ -175,7 +181,7 @@ broken() {
 MARK = r"""
 # Names of temporary files tell who made them, so that a later write can see that he is gone.
 place=- start=- boot=- host=-
-birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; B=${20}; }
+birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; case $1 in Z|X) ;; *) B=${20};; esac; }
 if B=; birth /proc/1/stat; [ "$B" ]; then
   { read -r boot </proc/sys/kernel/random/boot_id; read -r host </proc/sys/kernel/hostname; } 2>/dev/null
   case $host in *[!A-Za-z0-9._-]*) host=-;; esac

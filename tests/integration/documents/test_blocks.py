@@ -58,7 +58,11 @@ def test_python_examples_run(page: Path, code: str, tmp_path: Path) -> None:
 @contextlib.contextmanager
 def surroundings(page: Path, folder: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
     """What a page's examples talk to: a command to run them under, and their environment."""
-    variables = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    variables = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(folder / "state"),
+    }
     if page.name == "daytona.md":
         yield EMULATED, variables
     elif page.name == "ssh.md":
