@@ -138,7 +138,7 @@ class FileMachine(RuleBasedStateMachine):
     # -- rules ----------------------------------------------------------------------------------------------------
 
     @rule(path=_path, data=_data, mode=st.sampled_from([None, 0o600, 0o755]), parents=st.booleans())
-    def write(self, path: str, data: bytes, mode: int | None, parents: bool) -> None:
+    def write(self, *, path: str, data: bytes, mode: int | None, parents: bool) -> None:
         """Write a file; an old one keeps its mode unless another is given."""
         model, files = self.model, self.lab.env.files
         self.step(
@@ -165,7 +165,7 @@ class FileMachine(RuleBasedStateMachine):
         )
 
     @rule(path=_path, parents=st.booleans())
-    def make_dir(self, path: str, parents: bool) -> None:
+    def make_dir(self, *, path: str, parents: bool) -> None:
         """Make a directory."""
         model = self.model
         self.step(
@@ -180,7 +180,7 @@ class FileMachine(RuleBasedStateMachine):
         )
 
     @rule(path=_path, recursive=st.booleans())
-    def remove(self, path: str, recursive: bool) -> None:
+    def remove(self, *, path: str, recursive: bool) -> None:
         """Remove a file or a directory."""
         model = self.model
         self.step(
@@ -197,7 +197,7 @@ class FileMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.files)
     @rule(src=_path, dst=_path, overwrite=st.booleans())
-    def move(self, src: str, dst: str, overwrite: bool) -> None:
+    def move(self, *, src: str, dst: str, overwrite: bool) -> None:
         """Move a file; directories only where the model is plain."""
         model = self.model
         if src in model.dirs or dst in model.dirs or src == dst:
