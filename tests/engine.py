@@ -89,13 +89,14 @@ def find() -> Engine | None:
     return None
 
 
-def start(folder: str) -> Engine:
-    """Start an engine of our own: socket, data and process files all live in `folder`.
+def start(folder: str, *arguments: str) -> Engine:
+    """Start an engine of our own: socket, data and process files all live in `folder`; more arguments of dockerd.
 
     Raises:
         EngineUnavailable: It cannot run here.
     """
     _check_possible()
+    again = os.path.exists(folder) and bool(os.listdir(folder))
     os.makedirs(folder, mode=0o711, exist_ok=True)
     with open(os.path.join(folder, "log"), "ab") as log:
         process = subprocess.Popen(
@@ -107,6 +108,7 @@ def start(folder: str) -> Engine:
                 f"--pidfile={folder}/pid",
                 "--containerd-namespace=hermes-env-test",
                 "--containerd-plugins-namespace=hermes-env-test-plugins",
+                *arguments,
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -118,12 +120,39 @@ def start(folder: str) -> Engine:
     while not engine.answers():
         if process.poll() is not None or time.monotonic() > end:
             reason = _last_line(os.path.join(folder, "log"))
-            stop(folder)
+            if not again:
+                stop(folder)
             raise EngineUnavailable(f"dockerd does not start here: {reason}")
         time.sleep(0.1)
     # The process belongs to its pid file from here on: another program may stop it.
     process.returncode = 0
     return engine
+
+
+def kill(folder: str) -> None:
+    """Kill exactly the engine that lives in `folder`, as a crash would; its containers may live on."""
+    pid = _pid_of(folder)
+    assert pid is not None, "it does not run"
+    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+    # Its containerd dies with it; where nobody reaps that, a new engine would take the zombie for a living one.
+    path = os.path.join(folder, "exec/containerd/containerd.pid")
+    with contextlib.suppress(OSError):
+        with open(path, encoding="ascii") as file:
+            containerd = int(file.read())
+        end = time.monotonic() + _STOP
+        while not _is_dead(containerd) and time.monotonic() < end:
+            time.sleep(0.02)
+        os.unlink(path)
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(") ")[2][0] in "ZX"
+    except OSError:
+        return True
 
 
 def stop(folder: str) -> None:
@@ -163,15 +192,15 @@ def busybox_root() -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar, tempfile.TemporaryDirectory() as links:
         for path, mode in _FOLDERS.items():
-            _add(tar, path, mode=mode, kind=tarfile.DIRTYPE)
+            add_entry(tar, path, mode=mode, kind=tarfile.DIRTYPE)
         with open(busybox, "rb") as binary:
-            _add(tar, "bin/busybox", binary.read(), mode=0o755)
+            add_entry(tar, "bin/busybox", binary.read(), mode=0o755)
         subprocess.run([busybox, "--install", "-s", links], check=True)
         for applet in sorted(set(os.listdir(links)) - {"busybox"}):
-            _add(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
+            add_entry(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
         for path, text in _FILES.items():
-            _add(tar, path, text.encode())
-        _add(tar, "home/agent", mode=0o755, kind=tarfile.DIRTYPE, owner=1000)
+            add_entry(tar, path, text.encode())
+        add_entry(tar, "home/agent", mode=0o755, kind=tarfile.DIRTYPE, owner=1000)
     return packed.getvalue()
 
 
@@ -185,7 +214,7 @@ _FILES = {
 }
 
 
-def _add(
+def add_entry(
     tar: tarfile.TarFile,
     path: str,
     content: bytes = b"",
@@ -195,6 +224,7 @@ def _add(
     link: str = "",
     owner: int = 0,
 ) -> None:
+    """Add one file, folder or link to a root file system."""
     entry = tarfile.TarInfo(path)
     entry.size, entry.mode, entry.type, entry.linkname = len(content), mode, kind, link
     entry.uid = entry.gid = owner

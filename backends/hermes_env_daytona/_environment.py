@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, EnvironmentGone, HermesEnvError, StagedEnvironment
+from hermes_env import Capabilities, EnvironmentGone, HermesEnvError, LazyOptions, StagedEnvironment
 
 from . import _failures, _sandbox, _sdk, _transfer
 from ._keeper import Keeper
-from ._options import DaytonaOptions
 
 if TYPE_CHECKING:
     from hermes_env import Launch
@@ -31,17 +30,18 @@ class DaytonaEnvironment(StagedEnvironment):
     capabilities = Capabilities(
         separate_stderr=True, exact_stdout=True, kill_scope="command", isolation="container", reattach=True
     )
-    Options: ClassVar[type[Any] | None] = DaytonaOptions
+    Options: ClassVar[Any] = LazyOptions("hermes_env_daytona._options:DaytonaOptions")
     install: ClassVar[str] = _sdk.INSTALL
     max_reply_bytes: ClassVar[int] = 8 << 20
     batch_bytes: ClassVar[int] = _transfer.POOLED
     fetches: ClassVar[bool] = True
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
-        super().__init__(options or DaytonaOptions.model_validate({}), **settings)
+        super().__init__(options or type(self).Options(), **settings)
         self._client: Any = None
         self._box: Any = None
         self._keeper: Keeper | None = None
+        self._made = False
 
     @classmethod
     def _unavailable(cls) -> str | None:
@@ -52,6 +52,7 @@ class DaytonaEnvironment(StagedEnvironment):
     def _open(self) -> None:
         self._client = _sdk.connect(self.options)
         self._use(_sandbox.create(self._client, self.options))
+        self._made = True
 
     def _attach(self, ident: str) -> None:
         self._client = _sdk.connect(self.options)
@@ -67,7 +68,7 @@ class DaytonaEnvironment(StagedEnvironment):
 
     def _let_go(self) -> None:
         self._stop_keeper()
-        if not self._life.joined:
+        if self._made:
             _sandbox.disown(self._box)
 
     def _stop_keeper(self) -> None:
@@ -79,7 +80,7 @@ class DaytonaEnvironment(StagedEnvironment):
 
     @classmethod
     def _reap(cls, options: Any) -> list[str]:
-        return _sandbox.reap(_sdk.connect(options or DaytonaOptions.model_validate({})))
+        return _sandbox.reap(_sdk.connect(options or cls.Options()))
 
     def _alive(self) -> bool:
         try:

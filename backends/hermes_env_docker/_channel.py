@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import select
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -61,16 +60,15 @@ class ExecChannel:
         with_stdin: bool,
         drain: Drain,
         inspect: Callable[[], dict[str, Any]],
-        container_runs: Callable[[], bool],
+        intact: Callable[[], bool],
         explain: Callable[[str], Exception],
     ) -> None:
         self.user = user
         self.killed = False
         self.held: tuple[Stream, ...] = ()
         self._connection = connection
-        self._socket = connection.socket
         self._inspect, self._explain = inspect, explain
-        self._container_runs = container_runs
+        self._intact = intact
         self._reader = FrameReader(connection.early)
         self._marks: dict[Stream, EndMark] = {"stdout": EndMark(secret), "stderr": EndMark(secret)}
         self._started = False
@@ -88,7 +86,8 @@ class ExecChannel:
         view = memoryview(data)
         with self._writing:
             poller = select.poll()
-            poller.register(self._socket, select.POLLOUT)
+            if not self._gone:
+                poller.register(self._connection, select.POLLOUT)
             while view:
                 if not self._stdin_open or self._gone:
                     raise BrokenPipeError(errno.EPIPE, "stdin is closed")
@@ -97,7 +96,7 @@ class ExecChannel:
 
     def _send_some(self, view: memoryview) -> int:
         try:
-            return self._socket.send(view[:_SEND])
+            return self._connection.send(view[:_SEND])
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -108,7 +107,7 @@ class ExecChannel:
         with self._writing:
             if self._stdin_open:
                 self._stdin_open = False
-                self._connection.shut(socket.SHUT_WR)
+                self._connection.close_write()
 
     # -- output ---------------------------------------------------------------------------------------------------
 
@@ -118,22 +117,27 @@ class ExecChannel:
             if self._gone:
                 raise ConnectionError("the channel was aborted")
             poller = select.poll()
-            poller.register(self._socket, select.POLLIN | (select.POLLOUT if stdin else 0))
+            poller.register(self._connection, select.POLLIN | (select.POLLOUT if stdin else 0))
             rest = stdin
             self._deliver(emit)
             while not self._drained():
-                events = poller.poll(_milliseconds(tick(), self._drain_left()))
+                if self._connection.pending() and not self._receive(emit):
+                    return
+                events = poller.poll(self._wait(tick()))
                 for _, event in events:
                     if event & ~select.POLLOUT and not self._receive(emit):
                         return
                     if event & select.POLLOUT and rest is not None:
                         rest = self._feed(rest)
                         if rest is None:
-                            poller.modify(self._socket, select.POLLIN)
+                            poller.modify(self._connection, select.POLLIN)
 
     def read(self) -> tuple[Stream, bytes] | None:
         """Not used: the framework pumps this channel."""
         raise NotImplementedError
+
+    def _wait(self, bound: float | None) -> float | None:
+        return 0 if self._connection.pending() else _milliseconds(bound, self._drain_left())
 
     def _feed(self, rest: memoryview) -> memoryview | None:
         """Send a part of stdin; None when all is sent, or the command wants no more."""
@@ -149,7 +153,7 @@ class ExecChannel:
     def _receive(self, emit: Emit) -> bool:
         """Take what has come; False at the end of the connection."""
         try:
-            count = self._socket.recv_into(self._reader.free())
+            count = self._connection.receive(self._reader.free())
         except BlockingIOError:
             return True
         except ConnectionResetError:
@@ -236,17 +240,17 @@ class ExecChannel:
             return True
 
     def _check_container(self) -> None:
-        """A whole container that ends takes its commands with it, and is itself seen to end a moment later."""
+        """A container that ends takes its commands with it, a lost lease ends them; either is seen a moment later."""
         end = time.monotonic() + _SETTLE / 2
         while time.monotonic() < end:
-            if not self._container_runs():
-                raise ConnectionError("the container ended under the command")
+            if not self._intact():
+                raise ConnectionError("the container or the link to it ended under the command")
             time.sleep(0.05)
 
     def abort(self) -> None:
         """Wake whoever waits, and close the connection once nobody uses it."""
         self._gone = True
-        self._connection.shut(socket.SHUT_RDWR)
+        self._connection.shut()
         if self._pumping.acquire(blocking=False):
             try:
                 with self._writing:

@@ -93,15 +93,19 @@ def _await_keeper(lease: Hijacked, what: str) -> None:
     """
     reader, said = FrameReader(lease.early), b""
     poller = select.poll()
-    poller.register(lease.socket, select.POLLIN)
+    poller.register(lease, select.POLLIN)
     end = time.monotonic() + _READY
     while True:
         said += b"".join(data for _, data in reader.frames())
         if said.endswith(b"ready\n"):
             return
-        if not poller.poll(max(0.0, end - time.monotonic()) * 1000):
+        if not lease.pending() and not poller.poll(max(0.0, end - time.monotonic()) * 1000):
             raise BackendUnavailable(f"{what}: started, and does not say so", reason="unreachable")
-        count = lease.socket.recv_into(reader.free())
+        try:
+            count = lease.receive(reader.free())
+        except BlockingIOError:
+            # A part of a TLS record.
+            continue
         if count == 0:
             text = said.decode("utf-8", "replace").strip()
             raise BackendUnavailable(

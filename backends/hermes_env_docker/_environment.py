@@ -7,6 +7,7 @@ import errno
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ from hermes_env import (
     BackendUnavailable,
     BaseEnvironment,
     Capabilities,
+    EnvironmentGone,
     HermesEnvError,
     InvalidArgument,
     LazyOptions,
@@ -21,9 +23,10 @@ from hermes_env import (
     Unsupported,
 )
 
-from . import _client, _container
+from . import _client, _container, _pull
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
+from ._watcher import Watchers
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -63,10 +66,11 @@ class DockerEnvironment(BaseEnvironment):
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
         super().__init__(options, **settings)
-        self._api: APIClient | None = None
+        self._link: _client.Link | None = None
         self._container = ""
         self._lease: _client.Hijacked | None = None
         self._drain = Drain()
+        self._watchers = Watchers(lambda: self)
         self._expires: datetime | None = None
 
     @classmethod
@@ -84,25 +88,30 @@ class DockerEnvironment(BaseEnvironment):
         if options.container is not None:
             self._attach(options.container)
             return
-        self._api = _client.connect(options.host)
+        link = self._connect()
         try:
-            self._container, self._lease = _container.create(self._api, options)
+            _pull.ensure(link.api, options)
+            self._container, self._lease = _container.create(link.api, options)
         except BaseException:
-            self._api.close()
+            link.close()
             raise
         if options.entrypoint is None:
             self._expires = datetime.now(UTC) + timedelta(seconds=options.ttl)
 
     def _attach(self, ident: str) -> None:
-        self._api = _client.connect(self.options.host)
+        link = self._connect()
         try:
-            self._container, self._expires = _container.join(self._api, ident)
+            self._container, self._expires = _container.join(link.api, ident)
         except BaseException:
-            self._api.close()
+            link.close()
             raise
 
+    def _connect(self) -> _client.Link:
+        link = self._link = _client.Link(self.options)
+        self.capabilities = replace(self.capabilities, half_close=link.half_close)
+        return link
+
     def _close(self) -> None:
-        assert self._api is not None
         try:
             if self.options.container is None:
                 _container.remove(self._api, self._container)
@@ -113,25 +122,31 @@ class DockerEnvironment(BaseEnvironment):
         if self._lease is not None:
             with contextlib.suppress(OSError):
                 # Without an engine nothing is left that could be told.
-                self._lease.socket.send(_container.DETACH)
+                self._lease.send(memoryview(_container.DETACH))
         self._disconnect()
 
     def _disconnect(self) -> None:
+        self._watchers.leave()
         if self._lease is not None:
             self._lease.close()
-        if self._api is not None:
-            self._api.close()
+        if self._link is not None:
+            self._link.close()
+
+    @property
+    def _api(self) -> APIClient:
+        assert self._link is not None
+        return self._link.api
 
     def _ident(self) -> str:
         return self._container
 
     @classmethod
     def _reap(cls, options: Any) -> list[str]:
-        api = _client.connect(options.host)
+        link = _client.Link(options)
         try:
-            return _container.reap(api)
+            return _container.reap(link.api)
         finally:
-            api.close()
+            link.close()
 
     def _alive(self) -> bool:
         try:
@@ -146,15 +161,16 @@ class DockerEnvironment(BaseEnvironment):
     # -- commands -------------------------------------------------------------------------------------------------
 
     def _launch(self, launch: Launch) -> Channel:
-        api = self._api
-        assert api is not None
         _check_variables(launch.env)
         secret = secrets.token_hex(16)
         with_stdin = launch.stdin is not None
         argv = ["/bin/sh", "-c", WRAPPER, "sh", secret, launch.script, "sh", *launch.args]
-        exec_id = self._create_exec(argv, launch.user, dict(launch.env), with_stdin=with_stdin)
+        # The keeper sees the end of the client that made its container; others need a watcher, and so does the client
+        # whose engine was started anew under the container.
+        marks = {} if self._lease and not self._lease.ended() else self._watchers.watch(launch.user)
+        exec_id = self._create_exec(argv, launch.user, {**launch.env, **marks}, with_stdin=with_stdin)
         with _client.dispatch_errors(f"start of a command in container {self._container[:12]}"):
-            connection = _client.Hijacked(api.exec_start(exec_id, socket=True))
+            connection = _client.Hijacked(self._api.exec_start(exec_id, socket=True))
         return ExecChannel(
             connection,
             secret=secret,
@@ -162,9 +178,29 @@ class DockerEnvironment(BaseEnvironment):
             with_stdin=with_stdin,
             drain=self._drain,
             inspect=lambda: self._inspect_exec(exec_id),
-            container_runs=self._alive,
+            intact=self._intact,
             explain=lambda said: self._explain(launch.user, said),
         )
+
+    def start_watcher(self, argv: list[str], user: str | None) -> tuple[str, _client.Hijacked]:
+        """Run one of our own watchers in the container."""
+        exec_id = self._create_exec(argv, user, {}, with_stdin=True)
+        with _client.engine_errors(f"watcher in container {self._container[:12]}"):
+            return exec_id, _client.Hijacked(self._api.exec_start(exec_id, socket=True))
+
+    def is_known(self, exec_id: str) -> bool:
+        """Whether the engine still knows a command that was started in this container."""
+        try:
+            with _client.engine_errors("state of a watcher"):
+                self._api.exec_inspect(exec_id)
+        except EnvironmentGone:
+            return False
+        return True
+
+    def _intact(self) -> bool:
+        """Whether the container runs, and whatever watches over this client's commands still sees the client."""
+        lost = self._lease is not None and self._lease.ended()
+        return not lost and not self._watchers.broken() and self._alive()
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""
@@ -185,7 +221,6 @@ class DockerEnvironment(BaseEnvironment):
         with_stdin: bool = False,
         workdir: str | None = None,
     ) -> str:
-        assert self._api is not None
         try:
             with _client.engine_errors(f"command in container {self._container[:12]}"):
                 created = self._api.exec_create(
@@ -203,7 +238,6 @@ class DockerEnvironment(BaseEnvironment):
         return str(created["Id"])
 
     def _check_container(self) -> None:
-        assert self._api is not None
         with _client.engine_errors(f"container {self._container[:12]}"):
             found = self._api.inspect_container(self._container)
         _container.check_running(found, found["Name"].lstrip("/"))
@@ -214,7 +248,6 @@ class DockerEnvironment(BaseEnvironment):
         Raises:
             ConnectionError: The engine does not answer, or does not know it any more.
         """
-        assert self._api is not None
         try:
             with _client.engine_errors("state of a command"):
                 info: dict[str, Any] = self._api.exec_inspect(exec_id)
@@ -235,7 +268,6 @@ class DockerEnvironment(BaseEnvironment):
         return Unsupported(f"the container has no /bin/sh that runs ({said})")
 
     def _starts(self, user: str | None, workdir: str) -> bool:
-        assert self._api is not None
         try:
             exec_id = self._create_exec(["/bin/sh", "-c", ":"], user, {}, workdir=workdir)
             with _client.engine_errors("trial command"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -18,12 +19,21 @@ class DockerOptions(BackendOptions):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
     image: str | None = Field(None, min_length=1)
-    """Image that the engine has already; nothing is pulled. It needs `/bin/sh`."""
+    """Image to run; see `pull`. It needs ``/bin/sh``, and ``sleep`` unless `entrypoint` is given."""
+    pull: Literal["never", "missing", "always"] = "never"
+    """Whether the engine gets the image from its registry, with the credentials of `docker login`."""
+    on_pull: Callable[[int, int], None] | None = None
+    """Called with the bytes that have come and the bytes of all layers known yet, as a pull goes on."""
     container: str | None = Field(None, min_length=1)
     """Name or id of a running container. It is only used: closing the environment never stops or removes it."""
     host: str | None = None
-    """Address of the engine: ``unix:///path`` or ``tcp://host:port``. None: DOCKER_HOST, else the docker context in
-    use, else the machine's own engine."""
+    """Address of the engine: ``unix:///path``, ``tcp://host:port``, ``https://host:port`` or ``ssh://user@host``, also
+    with the path of the socket there. None: DOCKER_HOST, else the docker context in use, else the machine's own."""
+    tls: str | None = Field(None, min_length=1)
+    """Folder with ``ca.pem``, ``cert.pem`` and ``key.pem`` for a tcp:// address. None: DOCKER_CERT_PATH, or
+    ``~/.docker`` where DOCKER_TLS_VERIFY is set. The engine's certificate is always checked."""
+    ssh_config: str | None = Field(None, min_length=1)
+    """Configuration file of `ssh` for an ssh:// address; None is its own."""
     user: str | None = Field(None, min_length=1)
     """User of every command, by name, ``uid`` or ``uid:gid``; None is the image's."""
 
@@ -73,7 +83,7 @@ class DockerOptions(BackendOptions):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if self.container is not None:
-            kept = {"container", "host", "user"}
+            kept = {"container", "host", "tls", "ssh_config", "user"}
             extra = sorted(
                 name
                 for name in self.model_fields_set - kept

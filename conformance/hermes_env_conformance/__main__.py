@@ -7,14 +7,15 @@ import difflib
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+
+from hermes_env import BackendNotFound, BackendUnavailable, load_backend, options_from_arguments
 
 from ._corpus import PROFILES
 from ._documents import coverage_table
 from ._explain import explain
 from ._lab import WORKSPACE
 from ._report import schema
-from ._run import USAGE, run
+from ._run import UNAVAILABLE, USAGE, run
 from ._suite import CHAPTERS, LAWS
 
 
@@ -38,11 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_usage(sys.stderr)
         return USAGE
     try:
-        options = dict(parse_option(text) for text in given.option)
+        options = options_from_arguments(load_backend(given.name), given.name, given.option)
         gaps = dict(_pair(text) for text in given.gap)
-    except ValueError as error:
+    except (BackendNotFound, ValueError) as error:
         print(f"usage: {error}", file=sys.stderr)  # noqa: T201 - a command prints
         return USAGE
+    except BackendUnavailable as error:
+        print(f"unavailable ({error.reason}): {error}", file=sys.stderr)  # noqa: T201 - a command prints
+        return UNAVAILABLE
     return run(
         given.name,
         options=options,
@@ -75,7 +79,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="backend: entry point name or module:Class")
     parser.add_argument(
-        "--option", action="append", default=[], metavar="K=V", help="option of the backend; V may be JSON"
+        "--option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="option of the backend; V may be JSON, never a secret",
     )
     parser.add_argument("--profile", choices=PROFILES, default="default")
     parser.add_argument("--chapter", action="append", default=[], help=f"only this one of: {', '.join(CHAPTERS)}")
@@ -91,19 +99,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--variant", action="store_true", help="only what another shell, image or user could break")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of the report and stop")
     return parser
-
-
-def parse_option(text: str) -> tuple[str, Any]:
-    """``K=V`` with V as JSON where it is JSON, else as text.
-
-    Raises:
-        ValueError: There is no ``=``.
-    """
-    name, value = _pair(text)
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _pair(text: str) -> tuple[str, str]:

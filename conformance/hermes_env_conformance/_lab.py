@@ -227,6 +227,10 @@ class Lab:
         self._opened.append(env)
         return env
 
+    def later(self, close: Callable[[], None]) -> None:
+        """Call this when the law ends."""
+        self._closers.append(close)
+
     def sh(self, script: str, **settings: Any) -> ExecResult:
         """Run a helper script in the law's directory and demand that it works."""
         settings.setdefault("cwd", self.root)
@@ -325,4 +329,6 @@ class Lab:
     def _close_all(self) -> None:
         for env in self._opened:
             env.close()
+        for close in self._closers:
+            close()
         self.bench.replace_if_gone()

@@ -15,6 +15,7 @@ from ._faults import Faults, HookFaults
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
 from ._files_sequence import FileSequenceLaws
+from ._files_trees import FileTreeLaws
 from ._lab import WORKSPACE, Bench, Lab, Settings
 from ._law import Law, laws_of
 from ._lifecycle import LifecycleLaws
@@ -24,6 +25,7 @@ from ._process import ProcessLaws
 from ._record import Recorder
 from ._secrecy import SecrecyLaws
 from ._stdin import StdinLaws
+from ._tools import ToolLaws
 
 if TYPE_CHECKING:
     from ._corpus import Profile
@@ -37,6 +39,8 @@ class ConformanceSuite(
     LifecycleLaws,
     CancellationLaws,
     SecrecyLaws,
+    ToolLaws,
+    FileTreeLaws,
     FileSequenceLaws,
     FileNameLaws,
     FileContentLaws,

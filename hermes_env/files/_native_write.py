@@ -13,7 +13,7 @@ from hermes_env._stdin import source_of
 from . import _native_paths as paths
 from ._digest import Tally
 from ._native_io import CHUNK, digest_of, naming, opened, require_regular, store, write_all
-from ._native_steps import Batch, Expectation, discard, keep_backup, renamed
+from ._native_steps import Batch, Expectation, discard, keep_backup, renamed, require_straight
 from ._oserror import os_error
 from ._temp_names import sweep
 from ._types import Write, WriteResult
@@ -44,17 +44,24 @@ class WriteStep:
 
     def prepare(self) -> None:
         with naming(self.path):
+            if self._change.real and os.path.islink(self._name):
+                raise FileChanged(self.path, "is a symbolic link now")
             self._name = paths.resolve(self._name)
             self._old = paths.lstat_or_none(self._name)
             if self._old is not None:
                 self._check_old(self._old)
             else:
                 self._check_directory()
+            self._check_way()
             self._expected.check(self._name, self.path)
             if self._change.if_absent and self._old is not None:
                 raise os_error(errno.EEXIST, self.path)
             sweep(os.path.dirname(self._name) or b".")
         self._stage()
+
+    def _check_way(self) -> None:
+        if self._change.real:
+            require_straight(self.path, self._name)
 
     def _check_old(self, old: os.stat_result) -> None:
         require_regular(old, self.path)
@@ -101,6 +108,7 @@ class WriteStep:
 
     def apply(self) -> None:
         with naming(self.path):
+            self._check_way()
             self._expected.recheck(self._name, self.path)
             if self._in_place:
                 self._overwrite()

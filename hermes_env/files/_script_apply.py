@@ -36,6 +36,7 @@ in_place() {
   stop "$E" "$msg"
 }
 do_W() {
+  straight "$D"
   same "$P" || stop changed 'changed meanwhile'
   [ -d "$P" ] && stop EISDIR
   if [ "$inplace" ]; then in_place; return; fi
@@ -71,6 +72,7 @@ blocked() {
   mounted "$P" || [ -k "$D" ]
 }
 do_R() {
+  straight "$D"
   same "$P" || stop changed 'changed meanwhile'
   if [ "$count" -eq 1 ]; then
     if [ "$X" = 1 ]; then rm -f "$P"; else case $flags in *f*) rm -rf "$P";; *) rmdir "$P";; esac; fi 2>/dev/null
@@ -99,6 +101,7 @@ carry() {
   mv -f "$T" "$P" 2>/dev/null && rm -f "$S"
 }
 do_M() {
+  straight "${S%/*}/" "$D"
   same "$S" || stop changed 'changed meanwhile'
   ident "${S%/*}/"; a=${V%%:*}
   ident "$D"; b=${V%%:*}
@@ -117,12 +120,15 @@ do_M() {
   flush "$D"; flush "${S%/*}/"
 }
 do_D() { set_state done; }
+do_E() { same "$P" || stop changed 'changed meanwhile'; set_state done; }
 # Puts back what was done, last change first; lost names what could not be.
 undo() {
   [ "$phase" != over ] || return
   # Temporary files first: they may stand in directories that were made.
   [ -z "$T" ] || rm -f "$T"
   [ -z "$bundle" ] || rm -f "$bundle"
+  # Changes behind the one that failed are prepared: they have temporary files and directories too.
+  [ "$phase" = prepare ] || i=$count
   last=$i
   while [ "$i" -gt 0 ]; do
     eval "state=\${state$i-}"
@@ -140,6 +146,7 @@ dirs() {
 }
 fell() { lost="$lost $i"; }
 undo_W() {
+  straight "$D"
   case $state in
     dirty) cat "$K" >"$P" 2>/dev/null; if cmp -s "$K" "$P"; then rm -f "$K"; else fell; fi;;
     done)
@@ -154,6 +161,7 @@ undo_W() {
 }
 undo_R() { [ "$state" != done ] || { [ "$K" ] && mv "$K" "$P" 2>/dev/null; } || fell; }
 undo_M() {
+  straight "${S%/*}/" "$D"
   [ "$state" = ready ] && return
   there "$S" || mv "$P" "$S" 2>/dev/null || fell
   if [ "$X" = 2 ]; then mkdir "$P" 2>/dev/null || fell
@@ -161,4 +169,5 @@ undo_M() {
   fi
 }
 undo_D() { dirs; }
+undo_E() { :; }
 """

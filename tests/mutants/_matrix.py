@@ -23,6 +23,8 @@ from . import (
     output_faults,
     process_faults,
     stdin_faults,
+    tools_faults,
+    trees_faults,
 )
 from ._broken import MUTANTS, Mutant
 
@@ -35,6 +37,8 @@ _FAULTS = (
     names_faults,
     cancel_faults,
     aio_faults,
+    trees_faults,
+    tools_faults,
 )
 PATIENCE = 4.0
 """Seconds: every law that does not hang holds well within them; a mutant that hangs costs twice as many."""

@@ -51,27 +51,48 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
 async def _meet(
     request: web.Request, handler: Handler, faults: list[Fault], entry: dict[str, Any]
 ) -> web.StreamResponse:
-    state, name = request.app[STATE], endpoint_of(request)
     request["faults"], request["entry"] = faults, entry
     for fault in faults:
-        if fault.kind == "delay":
-            await asyncio.sleep(fault.value)
-        elif fault.kind == "hold_before":
-            await state.faults.hold(name)
-        elif fault.kind == "drop_before":
-            drop(request, reset=fault.reset)
-        elif fault.kind == "status":
-            raise Refusal(int(fault.value), "EMULATED", f"emulated answer {int(fault.value)}")
+        await _before(request, fault)
     _authenticate(request)
+    for fault in faults:
+        if fault.kind == "drop_during":
+            await _drop_during(request, handler, fault)
     response = await handler(request)
     for fault in faults:
-        if fault.kind == "replay" and (request.content_length or 0) <= _REPLAYED:
-            response = await handler(request)
-        elif fault.kind == "hold_after":
-            await state.faults.hold(name)
-        elif fault.kind == "drop_after":
-            drop(request, reset=fault.reset)
+        response = await _after(request, handler, fault) or response
     return response
+
+
+async def _before(request: web.Request, fault: Fault) -> None:
+    if fault.kind == "delay":
+        await asyncio.sleep(fault.value)
+    elif fault.kind == "hold_before":
+        await request.app[STATE].faults.hold(endpoint_of(request))
+    elif fault.kind == "drop_before":
+        drop(request, reset=fault.reset)
+    elif fault.kind == "status":
+        raise Refusal(int(fault.value), "EMULATED", f"emulated answer {int(fault.value)}")
+
+
+async def _drop_during(request: web.Request, handler: Handler, fault: Fault) -> None:
+    work = asyncio.ensure_future(handler(request))
+    background = request.app[STATE].background
+    background.add(work)
+    work.add_done_callback(background.discard)
+    await asyncio.sleep(fault.value)
+    drop(request, reset=fault.reset)
+
+
+async def _after(request: web.Request, handler: Handler, fault: Fault) -> web.StreamResponse | None:
+    """What comes after the work; an answer that takes the place of the first one."""
+    if fault.kind == "replay" and (request.content_length or 0) <= _REPLAYED:
+        return await handler(request)
+    if fault.kind == "hold_after":
+        await request.app[STATE].faults.hold(endpoint_of(request))
+    elif fault.kind == "drop_after":
+        drop(request, reset=fault.reset)
+    return None
 
 
 def _authenticate(request: web.Request) -> None:
@@ -99,10 +120,10 @@ def drop(request: web.Request, *, reset: bool) -> None:
 
 @web.middleware
 async def swallow_drops(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A dropped connection has no answer."""
+    """A connection that was dropped, or that its client left, has no answer."""
     try:
         return await handler(request)
-    except Dropped:
+    except (Dropped, ConnectionResetError):
         return web.Response()
 
 

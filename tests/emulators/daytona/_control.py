@@ -25,11 +25,12 @@ async def create(request: web.Request) -> web.Response:
     box = make(state.root, body, auto_stop=switches.default_auto_stop)
     request["entry"]["sandbox"] = box.id
     state.sandboxes[box.id] = box
-    _begin(state, box)
+    await _begin(state, box)
     return web.json_response(state.json(box))
 
 
-def _begin(state: State, box: Sandbox) -> None:
+async def _begin(state: State, box: Sandbox) -> None:
+    await asyncio.to_thread(box.start, isolated=state.switches.isolated)
     box.last_activity = time.time()
     if not state.switches.start_seconds:
         box.state = "started"
@@ -77,7 +78,7 @@ async def change(request: web.Request) -> web.Response:
     if what == "start":
         if old == "started":
             raise Refusal(400, "BAD_REQUEST", "Sandbox is already started")
-        _begin(state, box)
+        await _begin(state, box)
     else:
         await asyncio.to_thread(state.take_away, box.id, {"stop": "stopped", "archive": "archived"}[what])
     await state.announce(box, old)

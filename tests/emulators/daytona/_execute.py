@@ -9,6 +9,12 @@ import signal
 import subprocess
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ._namespace import children
+
+if TYPE_CHECKING:
+    from ._namespace import Namespace
 
 _SHELLS = {
     "zsh": ("/usr/bin/zsh", "/bin/zsh"),
@@ -49,15 +55,25 @@ def shell_path(name: str) -> str:
     raise FileNotFoundError(f"no {name} on this machine")
 
 
-def run(command: str, *, shell: str, cwd: str, env: dict[str, str], timeout: int, wait_for_pipe_end: bool) -> Outcome:
+def run(
+    command: str,
+    *,
+    shell: str,
+    cwd: str,
+    env: dict[str, str],
+    timeout: int,
+    wait_for_pipe_end: bool,
+    namespace: Namespace | None,
+) -> Outcome:
     """Run a command to its end, or kill its group after `timeout` seconds (0 is never)."""
     try:
         os.stat(cwd)
     except OSError as error:
         return Outcome(START_FAILED, f"chdir {cwd}: {(error.strerror or '').lower()}".encode())
+    program = shell_path(shell)
     try:
         child = subprocess.Popen(
-            [shell_path(shell)],
+            [program] if namespace is None else namespace.argv(program, cwd),
             cwd=cwd,
             env=env,
             stdin=subprocess.PIPE,
@@ -67,16 +83,20 @@ def run(command: str, *, shell: str, cwd: str, env: dict[str, str], timeout: int
         )
     except OSError as error:
         return Outcome(START_FAILED, f"chdir {cwd}: {(error.strerror or '').lower()}".encode())
-    return _drive(child, as_utf8(command), timeout, wait_for_pipe_end=wait_for_pipe_end)
+    inside = namespace is not None
+    return _drive(child, as_utf8(command), timeout, wait_for_pipe_end=wait_for_pipe_end, inside=inside)
 
 
-def _drive(child: subprocess.Popen[bytes], text: bytes, timeout: int, *, wait_for_pipe_end: bool) -> Outcome:
+def _drive(
+    child: subprocess.Popen[bytes], text: bytes, timeout: int, *, wait_for_pipe_end: bool, inside: bool
+) -> Outcome:
     late = threading.Event()
 
     def expire() -> None:
         late.set()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            for leader in children(child.pid) if inside else [child.pid]:
+                os.killpg(leader, signal.SIGKILL)
 
     alarm = threading.Timer(timeout, expire) if timeout else None
     if alarm is not None:

@@ -11,6 +11,7 @@ Kind = Literal[
     "delay",
     "status",
     "drop_before",
+    "drop_during",
     "drop_after",
     "abort",
     "throttle",
@@ -28,8 +29,9 @@ class Fault:
     Attributes:
         endpoint: Name of an endpoint, or ``*``.
         kind: ``delay``: wait `value` seconds first. ``status``: answer `value` without doing anything. ``drop_before``
-            and ``drop_after``: close the connection before, or after, the work. ``abort``: after `value` bytes of the
-            body of an upload or of the answer of a download. ``throttle``: `value` bytes a second.
+            and ``drop_after``: close the connection before, or after, the work; ``drop_during``: `value` seconds after
+            the work began, which goes on. ``abort``: after `value` bytes of the body of an upload or of the answer of a
+            download. ``throttle``: `value` bytes a second.
             ``hold_before`` and ``hold_after``: wait for a release before, or after, the work. ``hold_inside``: after
             `value` bytes of an upload. ``replay``: the proxy sends the request on twice.
         value: Its number.

@@ -12,6 +12,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._namespace import Namespace, available
+
 MARK = "DAYTONA_SANDBOX_ID"
 """Variable that the daemon gives every process of a sandbox; by it this emulator finds what it has to end."""
 
@@ -35,6 +37,7 @@ class Sandbox:
     last_activity: float = field(default_factory=time.time)
     busy: int = 0
     ready_at: float = 0.0
+    namespace: Namespace | None = None
 
     @property
     def home(self) -> str:
@@ -60,8 +63,16 @@ class Sandbox:
         """A path of a request; relative ones start at the working directory."""
         return os.path.join(self.home, path)
 
+    def start(self, *, isolated: bool) -> None:
+        """What a machine does when it starts: give processes a place."""
+        if isolated and self.namespace is None and available():
+            self.namespace = Namespace()
+
     def kill_all(self) -> None:
         """End every process of the sandbox."""
+        if self.namespace is not None:
+            self.namespace.end()
+            self.namespace = None
         while hits := pids_of(self.id):
             for pid in hits:
                 with contextlib.suppress(ProcessLookupError):

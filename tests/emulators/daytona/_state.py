@@ -30,6 +30,8 @@ class State:
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
+    background: set[Awaitable[Any]] = field(default_factory=set)
+    """Work whose client was dropped."""
     notify: Callable[..., Awaitable[Any]] | None = None
     runners: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2048, "run"))
 

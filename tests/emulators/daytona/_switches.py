@@ -13,6 +13,8 @@ SDK_VERSION = "0.226.1"
 class Switches:
     """What this emulator imitates. Sources: *SDK* is release 0.226.1, *daemon* the public release v0.190.0."""
 
+    isolated: bool = True
+    """Each sandbox has a process table of its own, where the emulator runs as root. The files stay this machine's."""
     shell: Literal["zsh", "bash", "dash"] = "zsh"
     """Shell that reads the command from its stdin. SDK: "run by the first available of zsh, bash or sh"; daemon:
     the first of them that /etc/shells lists; the default snapshot has zsh."""

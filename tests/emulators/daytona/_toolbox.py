@@ -46,6 +46,7 @@ async def execute(request: web.Request) -> web.Response:
                 env={**box.environ(), **envs},
                 timeout=timeout,
                 wait_for_pipe_end=state.switches.wait_for_pipe_end,
+                namespace=box.namespace,
             ),
         )
     finally:

@@ -100,6 +100,15 @@ def test_deletion_ends_every_process(box: Sandbox, emulator: Emulator) -> None:
     assert pids_of(box.id) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are made by root")
+def test_each_sandbox_has_a_process_table_of_its_own(box: Sandbox, client: Daytona) -> None:
+    """A sandbox sees its own processes only."""
+    other = client.create(timeout=0)
+    other.process.exec("setsid sleep 611 >/dev/null 2>&1 &")
+    assert box.process.exec("pgrep -f 'sleep 61[1]' || echo none").result == "none\n"
+    other.delete(30)
+
+
 def test_a_vanished_sandbox_is_not_found(box: Sandbox, emulator: Emulator) -> None:
     """Commands to a sandbox that was taken away answer 404, and so do transfers, which only have a status."""
     emulator.vanish(box.id)

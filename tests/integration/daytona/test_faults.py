@@ -90,6 +90,20 @@ def test_a_command_runs_once_when_its_answer_is_lost(faulty: Open, emulator: Emu
     assert env.exec("cat log").text == "ran\n"
 
 
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_long_command_outlives_its_connection(faulty: Open, emulator: Emulator, reset: Any) -> None:
+    """A connection that is cut while the command runs costs nothing: it runs once, on, and its result arrives."""
+    env = faulty()
+    emulator.fail("execute", "drop_during", 0.5, reset=reset)
+    process = env.start("echo ran >>log; until [ -e go ]; do sleep 0.05; done; cat; exit 7", stdin=b"in")
+    until(lambda: emulator.counts(ident(env))["execute"] >= 3)
+    assert process.state == "dispatched"
+    env.exec(": >go")
+    result = process.wait(60)
+    assert (result.exit_code, result.stdout) == (7, b"in")
+    assert env.exec("cat log").text == "ran\n"
+
+
 def test_a_dispatch_that_never_arrived_is_said_to_have_run_nothing(faulty: Open, emulator: Emulator) -> None:
     """A dispatch that never arrived, however often the SDK sent it, is found out by a look, and nothing runs later."""
     env = faulty()

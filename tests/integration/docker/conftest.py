@@ -11,6 +11,8 @@ from hermes_env import BaseEnvironment, open_environment
 from tests.engine import IMAGE, Engine, EngineUnavailable
 from tests.engine import engine as running_engine
 
+from .own_engine import OwnEngine, own_engine
+
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
@@ -56,3 +58,15 @@ def listed(engine: Engine) -> Callable[[], set[str]]:
         return set(engine.cli("ps", "--all", "--quiet", "--no-trunc").stdout.decode().split())
 
     return look
+
+
+@pytest.fixture(scope="session")
+def own(engine: Engine) -> Iterator[OwnEngine]:
+    """A second engine, for what would disturb others; where the first one runs, so does it, for root."""
+    if os.getuid() != 0:
+        pytest.skip("only root can start an engine")
+    try:
+        with own_engine() as made:
+            yield made
+    except EngineUnavailable as error:
+        pytest.skip(f"no second engine: {error}")

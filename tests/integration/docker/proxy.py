@@ -51,6 +51,11 @@ class Proxy:
             _shut(sock)
             sock.close()
 
+    def drop_all(self) -> None:
+        """End every connection; new ones are taken."""
+        for sock in self._sockets[1:]:
+            _shut(sock)
+
     def _spawn(self, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, daemon=True)
         self._threads.append(thread)

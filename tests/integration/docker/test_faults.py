@@ -101,6 +101,22 @@ def test_cut_while_stdin_is_sent(far: BaseEnvironment, proxy: Proxy) -> None:
             far.exec("printf %0100d 1; sleep 1; cat >/dev/null", stdin=stdin)
 
 
+def test_lease_is_lost(proxy: Proxy, engine: Engine) -> None:
+    """A link that was cut ends the commands of the container that was made over it; later ones are watched anew."""
+    with open_environment("docker", image=IMAGE, host=proxy.host, ttl=600) as env:
+        assert "HERMES_ENV_CLIENT=" not in env.exec("env").text
+        process = env.start("echo begun; sleep 300; :")
+        assert next(iter(process)) == ("stdout", b"begun\n")
+        proxy.drop_all()
+        with pytest.raises(OutcomeUnknown):
+            process.wait(60)
+        end = time.monotonic() + 30
+        while b"sleep 300" in engine.cli("top", env.ref.partition("://")[2]).stdout and time.monotonic() < end:
+            time.sleep(0.05)
+        assert b"sleep 300" not in engine.cli("top", env.ref.partition("://")[2]).stdout
+        assert "HERMES_ENV_CLIENT=" in env.exec("env").text
+
+
 def test_engine_goes_away(proxy: Proxy, far: BaseEnvironment) -> None:
     """Without an engine a command fails before it is sent, and the environment is not alive."""
     assert far.alive()

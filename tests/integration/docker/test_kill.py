@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -141,20 +142,83 @@ CLIENT = textwrap.dedent(
 )
 
 
+@contextlib.contextmanager
+def client_of(engine: Engine, mark: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A client with five commands running, which the test ends, and the id of its container."""
+    argv = [sys.executable, "-c", CLIENT, IMAGE, engine.host, mark]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        try:
+            yield client, client.stdout.readline().decode().strip()
+        finally:
+            client.kill()
+
+
 def test_client_killed_with_its_commands_running(engine: Engine, mark: str, listed: Callable[[], set[str]]) -> None:
     """When the client is SIGKILLed every process of its commands ends by itself; `reap` then removes the container."""
-    client = subprocess.Popen([sys.executable, "-c", CLIENT, IMAGE, engine.host, mark], stdout=subprocess.PIPE)
-    assert client.stdout is not None
-    try:
-        ident = client.stdout.readline().decode().strip()
+    with client_of(engine, mark) as (_, ident):
         wait_until(lambda: len(sleeping(mark)) == 6, "the commands did not start")
-    finally:
-        client.send_signal(signal.SIGKILL)
-        client.communicate()
     wait_until(lambda: sleeping(mark) == [], "commands outlived their client")
     assert engine.inspect(ident, "{{.State.Running}}") == "true", "the container itself stays"
     assert ident in reap("docker", host=engine.host)
     assert ident not in listed()
+
+
+JOINED = textwrap.dedent(
+    """
+    import sys, time
+    from hermes_env import open_environment
+    container, host, mark = sys.argv[1:]
+    env = open_environment("docker", container=container, host=host)
+    env.start(f"sleep {mark}; :")
+    env.start(f"setsid sh -c 'sleep {mark} & sleep {mark}' & sleep {mark}; :")
+    env.start(f"sleep {mark}", user="agent")
+    time.sleep(600)
+    """
+)
+
+
+def test_client_of_anothers_container_killed(engine: Engine, foreign: str, mark: str) -> None:
+    """A container that the client only joined keeps running; the client's commands are gone within 5 s of SIGKILL."""
+    other = f"{int(mark) + 1}"
+    with open_environment("docker", container=foreign, host=engine.host) as beside:
+        unharmed = beside.start(f"sleep {other}")
+        with subprocess.Popen([sys.executable, "-c", JOINED, foreign, engine.host, mark]) as client:
+            try:
+                wait_until(lambda: len(sleeping(mark)) == 5, "the commands did not start")
+            finally:
+                client.kill()
+        wait_until(lambda: sleeping(mark) == [], "commands outlived their client", 5)
+        assert len(sleeping(other)) == 1 and unharmed.state == "dispatched"
+        unharmed.kill()
+    wait_until(lambda: _processes(engine, foreign) == 2, "a watcher is left")
+
+
+def test_client_with_an_entrypoint_of_its_own_killed(engine: Engine, mark: str, listed: Callable[[], set[str]]) -> None:
+    """A container that runs the caller's entry point loses the dead client's commands too, and can be reaped."""
+    script = CLIENT.replace("ttl=600)", "entrypoint=('sleep', '600'))")
+    with subprocess.Popen([sys.executable, "-c", script, IMAGE, engine.host, mark], stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        ident = client.stdout.readline().decode().strip()
+        # All but the one that cleared its environment: only the keeper's own kill, of everything, reaches that.
+        wait_until(lambda: len(sleeping(mark)) == 6, "the commands did not start")
+        client.kill()
+    wait_until(lambda: len(sleeping(mark)) <= 1, "commands outlived their client")
+    assert ident in reap("docker", host=engine.host)
+    assert ident not in listed() and sleeping(mark) == []
+
+
+def test_a_client_that_leaves_takes_its_watchers(engine: Engine, foreign: str) -> None:
+    """Closing ends the watchers of every user, and kills nothing that was left running on purpose."""
+    with open_environment("docker", container=foreign, host=engine.host) as env:
+        env.exec("(setsid sleep 99 >/dev/null 2>&1 </dev/null &)", check=True)
+        env.exec("true", user="agent")
+    wait_until(lambda: _processes(engine, foreign) == 3, "a watcher is left, or the daemon is gone")
+
+
+def _processes(engine: Engine, ident: str) -> int:
+    """Processes of a container, as `docker top` counts them."""
+    return len(engine.cli("top", ident, "-eo", "pid").stdout.split()) - 1
 
 
 def test_detached_container_outlives_its_client(engine: Engine) -> None:

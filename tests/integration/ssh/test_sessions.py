@@ -84,6 +84,16 @@ def test_several_connections(server: Sshd, tmp_path: Path) -> None:
         assert 2 <= proxy.connections <= 4
 
 
+def test_a_crowd_is_exact(start: Start) -> None:
+    """A server that is so busy that it tells the end of commands before their output costs no byte."""
+    server = start(lines=("MaxSessions 300",))
+    with open_environment("ssh", **server.options(connections=2)) as env:
+        for _ in range(2):
+            data = os.urandom(1 << 16)
+            processes = [env.start("cat", stdin=data) for _ in range(250)]
+            assert [process.wait(120).stdout == data for process in processes] == [True] * 250
+
+
 @pytest.fixture
 def single(start: Start) -> Sshd:
     """A server with one session on a connection."""
