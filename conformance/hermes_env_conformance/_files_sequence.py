@@ -165,7 +165,7 @@ class FileMachine(RuleBasedStateMachine):
         )
 
     @rule(path=_path, parents=st.booleans())
-    def make_dir(self, path: str, parents: bool) -> None:
+    def make_dir(self, *, path: str, parents: bool) -> None:
         """Make a directory."""
         model = self.model
         self.step(

@@ -30,6 +30,7 @@ LEVELS: tuple[Level, ...] = (
     Level("complete", "and streams are apart and all names awaitable", ("aio",), {"separate_stderr": True}),
 )
 _HELD = ("passed", "not_applicable")
+_ABSENT = "not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,9 @@ def judge(outcomes: Mapping[str, str], laws: Collection[Law], declared: Mapping[
         denied += [
             f"{name} is not declared as {value}" for name, value in level.gates.items() if declared.get(name) != value
         ]
-        for law in laws:
-            outcome = outcomes.get(law.name, "not run")
-            if law.chapter in level.chapters and outcome not in _HELD:
-                denied.append(f"{law.name}: {outcome}")
+        ends = [(law.name, outcomes.get(law.name, _ABSENT)) for law in laws if law.chapter in level.chapters]
+        broken = [f"{name}: {outcome}" for name, outcome in ends if outcome not in _HELD]
+        denied += sorted(broken, key=lambda one: one.endswith(_ABSENT))
         if verdicts and verdicts[-1].denied_by:
             denied.append(f"level {verdicts[-1].level.name} was not reached")
         verdicts.append(Verdict(level, tuple(denied)))

@@ -10,7 +10,10 @@ from hermes_env import InvalidArgument
 from hermes_env_conformance import CHAPTERS, LAWS, make_suite
 from hermes_env_conformance import _check as check
 from hermes_env_conformance import _corpus as corpus
+from hermes_env_conformance import _explain as explained
+from hermes_env_conformance import _levels as levels
 from hermes_env_conformance._choice import choose_laws
+from hermes_env_conformance._documents import coverage_table
 
 
 @pytest.mark.parametrize("content", corpus.CONTENTS, ids=lambda content: content.name)
@@ -85,3 +88,36 @@ def test_settings_are_refused_by_name(settings: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument) as caught:
         make_suite("local", **settings)  # type: ignore[arg-type]
     assert caught.value.argument == next(iter(settings))
+
+
+def test_a_gap_denies_its_level_and_those_above() -> None:
+    """One law that does not hold denies the level of its chapter; a backend that declares nothing has none."""
+    outcomes = dict.fromkeys(LAWS, "passed")
+    declared = {"kill_scope": "command", "separate_stderr": True, "stdin_mode": "pipe"}
+    assert levels.reached(levels.judge(outcomes, LAWS.values(), declared)) == "complete"
+    assert levels.reached(levels.judge(outcomes, LAWS.values(), {**declared, "kill_scope": "none"})) == "private"
+    assert levels.reached(levels.judge(outcomes, LAWS.values(), {"kill_scope": "none", "stdin_mode": "pipe"})) is None
+    gap = {**outcomes, "test_no_file_keeps_stdin": "gap"}
+    verdicts = levels.judge(gap, LAWS.values(), declared)
+    assert levels.reached(verdicts) == "files"
+    assert verdicts[2].denied_by == ("test_no_file_keeps_stdin: gap",)
+    del outcomes["test_exit_codes_come_back"]
+    assert levels.reached(levels.judge(outcomes, LAWS.values(), declared)) is None
+
+
+def test_every_chapter_is_explained_and_every_law_has_a_known_fault() -> None:
+    """`--explain` has a reason for each chapter, and for each law something that breaks it."""
+    assert set(explained.WHY) == set(CHAPTERS)
+    assert set(explained.known_faults()) == set(LAWS)
+
+
+def test_the_table_of_cancellation_has_every_state() -> None:
+    """Every state of a command and every event that the design names has a law."""
+    table = coverage_table()
+    for state in ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown"):
+        assert f"| {state} |" in table
+    for state in ("staging", "staged", "dispatched"):
+        for event in ("kill", "timeout", "SDK error"):
+            assert f"| {state} | {event} |" in table
+    for row in ("dispatched | lost link", "staging | late upload", "staged | late upload"):
+        assert f"| {row} |" in table
