@@ -195,7 +195,9 @@ class Bench:
             stream._response.close()
             stream.close()
         api.close()
-        return [measured(f"API: {what}", statistics.median(values), "ms", 1e9) for what, values in times.items()]
+        parts = {what: statistics.median(values) for what, values in times.items()}
+        whole = sum(parts.values())
+        return [Row(f"share of {what}", part, whole, "ms", 1, "the whole command") for what, part in parts.items()]
 
 
 def _drain(stream: Any) -> None:
