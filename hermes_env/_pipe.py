@@ -49,6 +49,9 @@ class PipeDispatcher:
         """Wait until the environment can take the command."""
         self._host._reserve(self._command.id, cancelled)  # noqa: SLF001 - see dispatch
 
+    def follow(self) -> None:
+        """Output arrives while the command runs anyway."""
+
     def dispatch(self) -> Channel:
         """Start the command."""
         return self._host._launch(self._prepared.launch)  # noqa: SLF001 - the hook is the backend's side of dispatch

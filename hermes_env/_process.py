@@ -147,6 +147,7 @@ class Process:
         """
         if live:
             self._live = LiveOutput(self._command.output_limit)
+            self._dispatcher.follow()
         self._ended = ended
         threading.Thread(target=self._run, name=f"hermes-env-{self.id[:8]}", daemon=True).start()
 

@@ -91,19 +91,28 @@ def run_framed(size: int | None, *, merge_stderr: bool) -> str:
     For transports where closing stdin does not reach the command. ``head -c`` may read ahead on a pipe in busybox
     and toybox, which is harmless: nothing follows a payload of known size.
     """
-    command = '"$@" 2>&1' if merge_stderr else '"$@"'
-    return (f"head -c {size}" if size is not None else _UNFRAME) + f"|{command}"
+    if size is not None:
+        return f"head -c {size}|" + ('"$@" 2>&1' if merge_stderr else '"$@"')
+    return f"{_UNFRAME}|{{ {_READER};(shift;{run(merge_stderr=merge_stderr)});{_END};}}"
 
 
 _UNFRAME = (
-    '{ while IFS= read -r n&&[ "$n" -gt 0 ];do while [ "$n" -gt 0 ];do b=$n;[ "$b" -le 65536 ]||b=65536;'
+    "{ sh -c 'echo $PPID' </dev/null;"
+    'while IFS= read -r n&&[ "$n" -gt 0 ];do while [ "$n" -gt 0 ];do b=$n;[ "$b" -le 65536 ]||b=65536;'
     'g=$(dd bs="$b" count=1 2>/dev/null|tee /dev/fd/3|wc -c);g=$((g));[ "$g" -gt 0 ]||exit 1;n=$((n-g));'
     "done;done;} 3>&1"
 )
 """Turns frames (a decimal length line and that many bytes, ended by ``0``) into their contents.
 
-``dd`` with a block no larger than what is left never reads ahead, and ``wc`` tells how short its one read was.
+``dd`` with a block no larger than what is left never reads ahead, and ``wc`` tells how short its one read was. Its own
+process id comes first.
 """
+
+_READER = 'set -- "$(read -r p;echo "$p")" "$@"'
+"""Puts that process id before the command: a variable could be one of the caller's."""
+
+_END = 'set -- "$1" "$?";kill -s PIPE "$1" 2>/dev/null;exit "$2"'
+"""Ends what waits for the next frame when the command has ended; no shell tells of a death by SIGPIPE."""
 
 
 def refuse_yash(texts: Iterable[str], nonce: str) -> str:

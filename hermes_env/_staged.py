@@ -29,13 +29,14 @@ class StagedEnvironment(BaseEnvironment):
     as command text is constant, short, ASCII and without secrets. Output is collected in private files and carried
     encoded, so ``stdout`` and ``stderr`` are exact and apart on every SDK, also when its own output is merged text.
 
-    Output arrives when the command has ended (``streaming`` is False): `on_output` and iteration deliver it then. A
-    command runs once even when the SDK or a proxy sends a request twice, and when the reply to a dispatch is lost a
+    Output is read from those files while the command runs only when somebody waits for it: with `on_output`, or after
+    `start`, it is asked for every half second to five seconds. A command runs once even when the SDK or a proxy sends
+    a request twice, and when the reply to a dispatch is lost a
     second request finds out what happened. It cannot run commands as other users: the directory has one owner.
     """
 
     stdin_mode: ClassVar[StdinMode] = StdinMode.PAYLOAD
-    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, kill_scope="command")
+    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, streaming=True, kill_scope="command")
     max_reply_bytes: ClassVar[int] = 4 << 20
     """Bytes of text that `_run` returns reliably; larger output is read back in parts of this size."""
     batch_bytes: ClassVar[int] = 1 << 20

@@ -25,6 +25,8 @@ logger = logging.getLogger("hermes_env")
 _OPEN_SECONDS = 60.0
 _ASK_SECONDS = 30.0
 _ERASE_SECONDS = 5.0
+_NEWS_SECONDS = 3.0
+"""Less than `Process` waits for the end of a killed command."""
 _RENEW_AFTER = 1200.0
 """Seconds without use after which the lease (an hour) is renewed before anything is staged."""
 _FLUSH_AFTER = 1.0
@@ -171,6 +173,17 @@ class StagingArea:
         script = text.look_text(nonce, self.home, command_id, self.inline, self.encoder, sums=self.host.fetches)
         reply = self._ask(script, seconds, command_id)
         return _staged_reply.parse_report(reply, nonce, self.encoder)
+
+    def news(self, command_id: str, sent: tuple[int, int]) -> tuple[bytes, bytes]:
+        """What a running command has written on both streams after the first `sent` bytes; nothing if that fails."""
+        nonce, count = secrets.token_hex(16), max(1, self.inline // text.PIECE // 2)
+        skip = (sent[0] // text.PIECE, sent[1] // text.PIECE)
+        script = text.follow_text(nonce, self.home, command_id, skip, count, self.encoder)
+        try:
+            reply = self._ask(script, _NEWS_SECONDS, command_id)
+            return _staged_reply.parse_news(reply, nonce, self.encoder, sent, (text.PIECE, count))
+        except (HermesEnvError, ConnectionError):
+            return b"", b""
 
     def kill(self, command_id: str, grace: float) -> KillReport:
         """End a command's tree; one that has not started never will.

@@ -46,18 +46,25 @@ _REFUSALS = {
     "full": "the private directory cannot be written (disk full?)",
     "fenced": "the dispatch did not arrive, and a late one is refused",
 }
+_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+_FOLLOW_AFTER = 0.5
+"""Seconds before output of a running command is asked for, when somebody reads it."""
+_FOLLOW_SLOWEST = 5.0
+"""Seconds between two questions when nothing new comes."""
 
 
 class StagedChannel:
     """A dispatched command: one request under way, and looks when its reply says nothing."""
 
-    def __init__(self, area: StagingArea, command: Command) -> None:
+    def __init__(self, area: StagingArea, command: Command, *, follow: bool) -> None:
         self._area = area
         self._command = command
         self._wake = threading.Event()
         self._aborted = threading.Event()
         self._status: int | None = None
         self._cause: BaseException | None = None
+        self._follow = follow
+        self._sent = [0, 0]
         self.held: tuple[Stream, ...] = ()
         self.settled = False
         self.killed = False
@@ -91,10 +98,21 @@ class StagedChannel:
         self._wake.set()
 
     def _produce(self) -> Iterator[tuple[Stream, bytes]]:
-        self._wake.wait()
+        yield from self._news()
         report = self._reply() or self._look()
         yield from self._carry(report)
         self._conclude(report)
+
+    def _news(self) -> Iterator[tuple[Stream, bytes]]:
+        """What the command writes while it runs, as far as somebody reads it; ends with the wait for the reply."""
+        pause = _FOLLOW_AFTER
+        while not self._wake.wait(pause if self._follow else None):
+            fresh = self._area.news(self._command.id, (self._sent[0], self._sent[1]))
+            for index, data in enumerate(fresh):
+                self._sent[index] += len(data)
+                if data:
+                    yield _STREAMS[index], data
+            pause = _FOLLOW_AFTER if any(fresh) else min(pause * 1.5, _FOLLOW_SLOWEST)
 
     def _reply(self) -> Report | None:
         """What the dispatched script said; None when it said nothing that ends the wait."""
@@ -141,16 +159,21 @@ class StagedChannel:
 
     def _carry(self, report: Report) -> Iterator[tuple[Stream, bytes]]:
         """Output that came with the report, or is read back."""
-        streams: tuple[tuple[Stream, str], ...] = (("stdout", "out"), ("stderr", "err"))
-        for index, (stream, kind) in enumerate(streams):
-            if report.output is not None:
-                if report.output[index]:
-                    yield stream, report.output[index]
-                continue
-            path, size = self._area.path(self._command.id, kind), report.sizes[index]
-            sums = report.sums[index] if report.sums is not None else ()
-            for piece in self._area.fetched(path, size, sums) if sums else self._area.pieces(path, size):
-                yield stream, piece
+        for index, kind in enumerate(("out", "err")):
+            for data in self._rest(report, index, kind):
+                yield _STREAMS[index], data
+
+    def _rest(self, report: Report, index: int, kind: str) -> Iterator[bytes]:
+        """What was not yet given of one stream."""
+        sent, size = self._sent[index], report.sizes[index]
+        if report.output is not None:
+            yield from filter(None, [report.output[index][sent:]])
+            return
+        path = self._area.path(self._command.id, kind)
+        if report.sums is not None and (sums := report.sums[index]):
+            yield from _after(self._area.fetched(path, size, sums), sent)
+        else:
+            yield from _after(self._area.pieces(path, size, sent), sent % text.PIECE)
 
     def _conclude(self, report: Report) -> None:
         """Settle on an exit code, or raise why there is none."""
@@ -172,3 +195,11 @@ class StagedChannel:
             self._area.kill(self._command.id, 0.0)
         except (HermesEnvError, ConnectionError) as error:
             self._cause = self._cause or error
+
+
+def _after(chunks: Iterator[bytes], skip: int) -> Iterator[bytes]:
+    """All but the first `skip` bytes."""
+    for chunk in chunks:
+        if len(chunk) > skip:
+            yield chunk[skip:]
+        skip = max(0, skip - len(chunk))

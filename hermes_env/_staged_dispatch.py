@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import _staged_script as text
+from . import _staged_command as text
 from ._codec import encode_lossless
 from ._command import MAX_ARGUMENT
 from ._errors import (
@@ -51,6 +51,7 @@ class StagedDispatcher:
         self._channel: StagedChannel | None = None
         self._trash: list[str] = []
         self._left = False
+        self._followed = command.on_output is not None
 
     # -- staging --------------------------------------------------------------------------------------------------
 
@@ -158,9 +159,13 @@ class StagedDispatcher:
 
     # -- dispatch -------------------------------------------------------------------------------------------------
 
+    def follow(self) -> None:
+        """Ask for output while the command runs, from time to time."""
+        self._followed = True
+
     def dispatch(self) -> Channel:
         """Ask the backend to run the staged script."""
-        self._channel = StagedChannel(self._area, self._command)
+        self._channel = StagedChannel(self._area, self._command, follow=self._followed)
         return self._channel
 
     def feed(

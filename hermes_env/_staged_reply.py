@@ -106,6 +106,34 @@ def parse_piece(reply: str | bytes | None, nonce: str, size: int, encoder: str) 
     return decode(found[0][1], size, encoder)
 
 
+def parse_news(
+    reply: str | bytes | None, nonce: str, encoder: str, sent: tuple[int, int], pieces: tuple[int, int]
+) -> tuple[bytes, bytes]:
+    """Both streams of a running command, without their first `sent` bytes.
+
+    Args:
+        reply: What the script printed.
+        nonce: Of the script.
+        encoder: Of the output.
+        sent: Bytes known of each stream; the reply starts at the piece that holds the last of them.
+        pieces: Bytes of a piece, and the number of pieces asked for.
+
+    Raises:
+        TransportError: The reply was cut or damaged.
+    """
+    found = sections(reply, nonce)
+    if [marked[:1] for marked, _ in found] != [["status"], ["out"], ["err"], ["end"]]:
+        raise TransportError("a reply of the backend was cut")
+    sizes = found[0][0][1:3]
+    piece, count = pieces
+    news = []
+    for known, size, (_, body) in zip(sent, sizes, found[1:3], strict=True):
+        start = known // piece * piece
+        wanted = max(0, min(count * piece, int(size) - start))
+        news.append(decode(body, wanted, encoder)[known - start :])
+    return news[0], news[1]
+
+
 def decode(text: str, size: int, encoder: str) -> bytes:
     """Undo the encoding; a file that has grown since its size was taken is cut to that size.
 

@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import hermes_env
@@ -151,12 +151,25 @@ def laws() -> str:
 
 CANCELLATION = ROOT / "tests/integration/staged/test_cancellation.py"
 ENDINGS = re.compile(r"kill|timeout|terminate|wait_that|background|runs_once")
+STATES = ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown")
 
 
 def cancellation() -> str:
-    """Laws about how commands end: those of the suite, for every backend, and those that need faults in an SDK."""
+    """What the laws prove for a command in each state, for each thing that can happen to it."""
+    found = [(law, place) for law in LAWS.values() for place in law.covers]
+    found.sort(key=lambda pair: (STATES.index(pair[1].partition(": ")[0]), pair[1].partition(": ")[2]))
+    return _table(
+        ("state", "what happens", "what holds"),
+        [(f"`{state}`", event, law.statement) for law, place in found for state, _, event in [place.partition(": ")]],
+    )
+
+
+def endings() -> str:
+    """More laws about how commands end: those of the suite, and those that need faults in an SDK of ours."""
     rows = [
-        (law.statement, "every backend") for law in LAWS.values() if ENDINGS.search(law.name) and law.chapter != "files"
+        (law.statement, "every backend")
+        for law in LAWS.values()
+        if ENDINGS.search(law.name) and law.chapter in ("stdin", "output", "process")
     ]
     tree = ast.parse(CANCELLATION.read_text(encoding="utf-8"))
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
@@ -172,7 +185,7 @@ def included(path: str) -> str:
 
 def _members(owner: type) -> Iterator[tuple[str, str, str]]:
     for name, value in vars(owner).items():
-        if name.startswith("_"):
+        if name.startswith(("_", "run_")) or name in ("open", "join"):  # what the framework itself calls
             continue
         if inspect.isfunction(value):
             yield name, _signature(value), _first(value)
@@ -189,9 +202,11 @@ def _signature(function: object) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
             keyword = True
             shown.append("*")
-        prefix = {parameter.VAR_KEYWORD: "**", parameter.VAR_POSITIONAL: "*"}.get(parameter.kind, "")
-        shown.append(prefix + parameter.name)
+        shown.append(_STARS.get(parameter.kind, "") + parameter.name)
     return f"({', '.join(shown)})"
+
+
+_STARS: dict[object, str] = {inspect.Parameter.VAR_KEYWORD: "**", inspect.Parameter.VAR_POSITIONAL: "*"}
 
 
 def _first(documented: object) -> str:
@@ -207,9 +222,11 @@ def _attribute_docs(owner: type) -> dict[str, str]:
         if isinstance(node, ast.AnnAssign | ast.Assign):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
             name = ast.unparse(target)
-            found[name] = "bytes" if ast.unparse(node).find("bytes") > 0 else ""
+            found[name] = ""
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and name:
             found[name] = " ".join(str(node.value.value).split())
+    silent = [name for name, text in found.items() if not text]
+    assert not silent, f"{owner.__name__} says nothing about {silent}"
     return found
 
 
@@ -217,14 +234,26 @@ def _properties(owner: type) -> dict[str, str]:
     return {name: _first(value) for name, value in vars(owner).items() if isinstance(value, property)}
 
 
-def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [heading, ("---",) * len(heading), *rows]
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (backends, powers, capabilities, stdin_modes, results, errors, contract, hooks, laws, cancellation)
+    for part in (
+        backends,
+        powers,
+        capabilities,
+        stdin_modes,
+        results,
+        errors,
+        contract,
+        hooks,
+        laws,
+        cancellation,
+        endings,
+    )
 }
 
 

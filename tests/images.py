@@ -19,6 +19,9 @@ DEBIAN = "hermes-env-test/debian:1"
 DISTROLESS = "hermes-env-test/distroless:1"
 """One static program, /app/sleep."""
 _SUITE = "bookworm"
+_CACHED = os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), f"hermes-env-test/debian-{_SUITE}-1.tar"
+)
 _BUILD = 900.0
 """Seconds for a build; it takes 50 on an idle machine."""
 MIRROR = "HERMES_ENV_TEST_MIRROR"
@@ -33,7 +36,9 @@ def ensure_debian(engine: Engine) -> None:
     """
     if engine.cli("image", "inspect", DEBIAN).returncode == 0:
         return
-    with open(_cached_root(), "rb") as packed:
+    if not os.path.exists(_CACHED):
+        _build()
+    with open(_CACHED, "rb") as packed:
         _import(engine, DEBIAN, packed.read())
 
 
@@ -61,16 +66,17 @@ def _import(engine: Engine, name: str, root: bytes) -> None:
         raise EngineUnavailable(f"docker import: {done.stderr.decode(errors='replace').strip()}")
 
 
-def _cached_root() -> str:
-    folder = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "hermes-env-test")
-    path = os.path.join(folder, f"debian-{_SUITE}-1.tar")
-    if not os.path.exists(path):
-        os.makedirs(folder, exist_ok=True)
-        with _debian_root() as root:
-            _add_user(root)
-            subprocess.run(["tar", "--numeric-owner", "-C", root, "-cf", f"{path}.{os.getpid()}", "."], check=True)
-        os.replace(f"{path}.{os.getpid()}", path)
-    return path
+def is_cached(engine: Engine) -> bool:
+    """Whether the Debian image need not be built."""
+    return os.path.exists(_CACHED) or engine.cli("image", "inspect", DEBIAN).returncode == 0
+
+
+def _build() -> None:
+    os.makedirs(os.path.dirname(_CACHED), exist_ok=True)
+    with _debian_root() as root:
+        _add_user(root)
+        subprocess.run(["tar", "--numeric-owner", "-C", root, "-cf", f"{_CACHED}.{os.getpid()}", "."], check=True)
+    os.replace(f"{_CACHED}.{os.getpid()}", _CACHED)
 
 
 @contextlib.contextmanager

@@ -203,11 +203,14 @@ class Hijacked:
         # OpenSSL takes one call at a time for one connection; writer and reader are two threads.
         self._turn = threading.Lock() if self._tls else contextlib.nullcontext()
         self._socket.setblocking(False)
-        with contextlib.suppress(ssl.SSLWantReadError):
-            # Output that came together with the answer's headers is in the reader's buffer.
-            self.early = bytes(self._response.raw._fp.fp.peek(1) or b"")  # noqa: SLF001
-            return
-        self.early = b""
+        self.early = self._early()
+
+    def _early(self) -> bytes:
+        """Output that came together with the answer's headers: it is in the reader's buffer."""
+        try:
+            return bytes(self._response.raw._fp.fp.peek(1) or b"")  # noqa: SLF001 - as above
+        except ssl.SSLWantReadError:
+            return b""
 
     def fileno(self) -> int:
         """What to poll, unless `pending`."""

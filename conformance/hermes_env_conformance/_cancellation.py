@@ -25,7 +25,7 @@ class CancellationLaws:
     def test_killed_when_it_is_new(self, lab: Lab) -> None:
         """A command that is killed right after it was started never goes on, and leaves nothing."""
         with trials(lab) as found:
-            for delay in (0.0, 0.0, 0.002, 0.01):
+            for delay in (0.0, 0.002, 0.01)[: lab.scale(2, 3, 3)]:
                 trial = found.trial()
                 assert trial is not None
                 trial.start()
@@ -38,7 +38,7 @@ class CancellationLaws:
     def test_timed_out_when_it_is_new(self, lab: Lab) -> None:
         """A deadline that passes before anything could start ends the command as any other does."""
         with trials(lab) as found:
-            for seconds in (0.0001, 0.002, 0.01):
+            for seconds in (0.0001, 0.005, 0.02)[: lab.scale(2, 3, 3)]:
                 trial = found.trial()
                 assert trial is not None
                 trial.start(timeout=seconds)
@@ -131,7 +131,7 @@ class CancellationLaws:
     def test_a_kill_races_with_the_end(self, lab: Lab) -> None:
         """A kill at the very end gives either the whole result or a cancellation, never something between."""
         with trials(lab) as found:
-            for delay in (0.0, 0.02, 0.05, 0.08, 0.11):
+            for delay in (0.05, 0.0, 0.08, 0.02, 0.11)[: lab.scale(3, 5, 5)]:
                 trial = found.trial()
                 assert trial is not None
                 process = trial.start("sleep 0.05; printf whole; exit 0")
@@ -281,6 +281,7 @@ class CancellationLaws:
             for _, make in found.armed("launch", kind="cut"):
                 trial = make()
                 trial.start(f"{UNTIL_GO}; exit 7")
+                trial.strike()
                 trial.until_started()
                 trial.release()
                 lab.sh("sleep 0.1; : >go", cwd=trial.place)
@@ -293,6 +294,7 @@ class CancellationLaws:
             for _, make in found.armed("launch", kind="cut"):
                 trial = make()
                 trial.start()
+                trial.strike()
                 trial.until_started()
                 trial.release()
                 with lab.soon("the kill"):

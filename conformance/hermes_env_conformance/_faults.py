@@ -31,6 +31,9 @@ Kind = Literal["hold", "refuse", "fail", "late", "twice", "cut"]
 ==========  ============================================================================================
 """
 
+_LATE = 5.0
+"""Seconds for late work to land at the end of a law; what takes longer is left behind."""
+
 
 @dataclass
 class Fault:
@@ -78,6 +81,7 @@ class HookFaults:
             self._wrap_staged()
         else:
             self._wrap("_launch", self._launch)
+            self._wrap("_kill", _kill_bare)
 
     def arm(self, step: Step, kind: Kind) -> Fault | None:
         """Make the next command that comes by a step go wrong."""
@@ -99,7 +103,7 @@ class HookFaults:
         for fault in self._all:
             fault.release()
         for thread in self._threads:
-            thread.join()
+            thread.join(_LATE)
         for name in self._wrapped:
             vars(self._env).pop(name, None)
 
@@ -211,6 +215,11 @@ class HookFaults:
 def _steps(paths: Sequence[str]) -> set[Step]:
     ends: dict[str, Step] = {"in": "stdin", "sh": "script"}
     return {ends[end] for path in paths if (end := path.rpartition(".")[2]) in ends}
+
+
+def _kill_bare(inner: Callable[..., Any], command_id: str, channel: Any, grace: float) -> Any:
+    """Give a backend its own channel back."""
+    return inner(command_id, channel.inner if isinstance(channel, _Cuttable) else channel, grace)
 
 
 class _Cuttable:

@@ -93,7 +93,7 @@ class Bench:
         if self._moment is None:
             start = time.monotonic()
             self.env.exec("true")
-            self._moment = 0.3 + 10 * (time.monotonic() - start)
+            self._moment = 0.15 + 15 * (time.monotonic() - start)
         return self._moment
 
     def abandon(self) -> None:
@@ -183,17 +183,20 @@ class Lab:
         """A number that depends on the profile."""
         return {"quick": quick, "default": default, "full": full}[self.settings.profile]
 
-    def examples(self, quick: int, default: int, full: int) -> hypothesis.settings:
+    def examples(
+        self, quick: int, default: int, full: int, *, steps: int = 50, shrink: bool = False
+    ) -> hypothesis.settings:
         """Hypothesis settings: the same examples in every run, and no deadline but the law's own."""
+        phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
         return hypothesis.settings(
             max_examples=self.scale(quick, default, full),
+            stateful_step_count=steps,
             deadline=None,
             database=None,
-            phases=(
-                hypothesis.Phase.explicit,
-                hypothesis.Phase.generate,
-            ),  # shrinking would take longer than the law may
+            # Shrinking takes longer than a law may, unless the law bounds it.
+            phases=(*phases, hypothesis.Phase.shrink) if shrink else phases,
             derandomize=True,
+            print_blob=False,
             suppress_health_check=list(hypothesis.HealthCheck),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import traceback
@@ -114,7 +115,9 @@ def _stack(thread: threading.Thread) -> str:
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the only way to see where it hangs
     if frame is None:
         return "  (ended meanwhile)"
-    return "".join(traceback.format_stack(frame)[-4:]).rstrip()
+    lines = traceback.format_stack(frame)
+    own = [line for line in lines[:-3] if os.path.dirname(__file__) in line and "_law.py" not in line]
+    return "".join([*own[-2:], *lines[-3:]]).rstrip()
 
 
 def laws_of(suite: type) -> dict[str, Law]:

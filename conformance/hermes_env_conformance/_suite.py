@@ -14,6 +14,7 @@ from ._cancellation import CancellationLaws
 from ._faults import Faults, HookFaults
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
+from ._files_sequence import FileSequenceLaws
 from ._files_trees import FileTreeLaws
 from ._lab import WORKSPACE, Bench, Lab, Settings
 from ._law import Law, laws_of
@@ -40,6 +41,7 @@ class ConformanceSuite(
     SecrecyLaws,
     ToolLaws,
     FileTreeLaws,
+    FileSequenceLaws,
     FileNameLaws,
     FileContentLaws,
     ProcessLaws,

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ._faults import Fault, Faults, Kind, Step
     from ._lab import Lab
 
-_LONGER = 0.15
-"""Seconds that are enough for a command that lives to see ``go`` and leave its sign."""
+_RUNS = "cat runs 2>/dev/null | wc -l"
 _BEFORE = ("new", "staging", "staged")
 
 
@@ -38,14 +37,13 @@ class Trials:
     def begin(self) -> None:
         """Start the neighbour, and note the time from which files are looked at."""
         back = "touch -d @$(($(date +%s)-2)) mark 2>/dev/null || { : >mark; sleep 1.1; }"
-        self.lab.sh(f"umask 077; cat >needle; {back}; echo kept >kept", stdin=self.secret.encode())
+        self.lab.sh(f"umask 077; cat >needle; {back}; mkdir 1 2 3 4 5 6 7; echo kept >kept", stdin=self.secret.encode())
         self._neighbour = self.lab.env.start(f"{UNTIL_GO.replace('go', 'home')}; echo survived", cwd=self.lab.root)
 
     def trial(self, step: Step | None = None, kind: Kind = "hold") -> Trial | None:
         """The next command; None when it needs a fault that cannot be had here."""
-        self._count += 1
+        self._count += 1  # `begin` has made the directory
         place = self.lab.path(str(self._count))
-        self.lab.sh(f"mkdir {self._count}")
         fault = None
         if step is not None and (fault := self.faults.arm(step, kind)) is None:
             return None
@@ -72,10 +70,9 @@ class Trials:
         self.faults.end()
         lab, neighbour = self.lab, self._neighbour
         assert neighbour is not None
-        lab.sh(": >home")
+        same_bytes("the neighbour's file", b"kept\n", lab.sh(": >home; cat kept").stdout)
         if lab.env.capabilities.kill_scope == "command":
             same_bytes("stdout of the neighbour", b"survived\n", neighbour.wait(lab.patience).stdout)
-        same_bytes("the neighbour's file", b"kept\n", lab.sh("cat kept").stdout)
         left: set[str] = set()
         end = time.monotonic() + lab.patience
         while (left := files_with(lab)) and time.monotonic() < end:
@@ -151,7 +148,7 @@ class Trial:
 
     def runs(self) -> int:
         """How often it has run."""
-        return int(self.lab.sh("cat runs 2>/dev/null | wc -l", cwd=self.place).stdout)
+        return int(self.lab.sh(_RUNS, cwd=self.place).stdout)
 
     def until_started(self) -> None:
         """Wait until it runs and has read its stdin."""
@@ -159,10 +156,11 @@ class Trial:
 
     def expect_over(self, *, most: int = 1, least: int = 0) -> None:
         """Demand that it does not go on, ran so often, and that the next command works."""
-        self.lab.sh(f": >go; sleep {_LONGER}", cwd=self.place)
-        went_on = self.lab.env.exec(["test", "-e", f"{self.place}/on"]).ok
-        holds(not went_on, "the command went on after it was cancelled")
-        self.expect_runs(most=most, least=least)
+        # Half a moment is enough for a command that lives to see `go` and leave its sign.
+        script = f": >go; sleep {self.lab.moment / 2:.2f}; [ ! -e on ] || echo on; {_RUNS}"
+        *on, runs = self.lab.sh(script, cwd=self.place).text.split()
+        holds(not on, "the command went on after it was cancelled")
+        self._judge(int(runs), most, least)
 
     def expect_never_dispatched(self) -> None:
         """As `expect_over`; a command that had not been dispatched has not run at all."""
@@ -170,9 +168,11 @@ class Trial:
 
     def expect_runs(self, *, most: int = 1, least: int = 0) -> None:
         """Demand how often it ran, and that the next command works."""
-        same_bytes("the next command", b"next", self.lab.env.exec("cat", stdin=b"next").stdout)
-        runs = self.runs()
+        self._judge(self.runs(), most, least)
+
+    def _judge(self, runs: int, most: int, least: int) -> None:
         holds(least <= runs <= most, f"it ran {runs} times; {least} to {most} were right")
+        same_bytes("the next command", b"next", self.lab.env.exec("cat", stdin=b"next").stdout)
 
 
 @contextmanager

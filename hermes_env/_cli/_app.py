@@ -192,7 +192,8 @@ def cp(
 ) -> int:
     """Copy a file or folder into or out of an environment. What is there already, by its digest, is not sent again.
 
-    NAME is a backend (see `hermes-env backends`) or module:Class. Write ./a:b for a local name with a colon.
+    NAME is a backend (see `hermes-env backends`), module:Class, or a ref such as docker://identity.
+    Write ./a:b for a local name with a colon.
     """
     from ._copy import copy, route
     from ._settings import settle

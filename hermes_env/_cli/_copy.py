@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
     from hermes_env.files import TransferResult
 
+_REF = re.compile(r"([a-z]\w*://[^/:]+):(.+)", re.DOTALL)
+"""The ref of an environment that runs already, and a path in it."""
 Report = Callable[[int], None]
 
 
@@ -52,6 +55,8 @@ def route(source: str, target: str) -> Route:
 
 
 def _remote(text: str) -> tuple[str, str] | None:
+    if joined := _REF.fullmatch(text):
+        return joined[1], joined[2]
     name, colon, path = text.partition(":")
     if not colon or "/" in name:
         return None

@@ -202,7 +202,6 @@ link() {
   [ "$H" = "$1${nl}x" ] || stop EIO 'the link leads elsewhere'
 }
 slice() {
-  if [ "$single" ]; then cat <&4; return; fi
   w=$((a/1048576)) r=$((a%1048576))
   if [ "$w" -gt 0 ]; then dd bs=1048576 count="$w" <&4 2>/dev/null || return; fi
   [ "$r" -eq 0 ] || dd bs="$r" count=1 <&4 2>/dev/null
@@ -256,8 +255,9 @@ work() {
         k=$((k+1))
         eval "z$k=\$a m$k=\$b s$k=\$c c$k=\$d n$k=\$n"
         dir_of
-        fill "$S/$k" slice
-        [ -z "$single" ] || { settle; return 0; }
+        if [ "$single" ]; then fill "$S/$k" cat; settle; return 0; fi
+        # The folder is ours alone, and the bundle fitted: no need for the care, and the process, that fill takes.
+        slice >"$S/$k" || { broken ./ ''; stop "$E"; }
         [ "$k" -lt 100 ] || settle;;
       *) break;;
     esac
@@ -272,6 +272,7 @@ sweep ./
 S=./${mark}0.tmp
 mkdir "$S" 2>/dev/null || { S=; denied ./; stop "$E"; }
 choose "$6"
+# A lone content is read by cat, as the rest of stdin, behind what read took of it.
 if [ "$single" ]; then work 4<&0; else fill "$S/in" cat; work 4<"$S/in"; fi
 rm -rf "$S"; S=
 rec ok "$tool"

@@ -42,7 +42,11 @@ class TextEnvironment(HeredocEnvironment):
         self._shell = [shutil.which(program) or program, *words]
         self.faults = Faults()
         self.capabilities = Capabilities(
-            separate_stderr=True, exact_stdout=True, kill_scope="command", max_script_bytes=self.options.limit
+            separate_stderr=True,
+            exact_stdout=True,
+            streaming=True,
+            kill_scope="command",
+            max_script_bytes=self.options.limit,
         )
 
     def _stage(self, path: str, chunks: Iterator[bytes]) -> None:

@@ -108,7 +108,7 @@ class UploadEnvironment(StagedEnvironment):
     Options = UploadOptions
     options: UploadOptions
     max_reply_bytes: ClassVar[int] = 1 << 20
-    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, kill_scope="command")
+    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, streaming=True, kill_scope="command")
 
     def _open(self) -> None:
         os.makedirs(f"{self.options.root}/tmp", exist_ok=True)

@@ -1,15 +1,22 @@
-"""Docker rows of the budget: latency, verified files, kill, death of the client, many at once.
+"""Docker rows of the budget: latency and where it goes, verified files, kill, death of the client, many at once.
 
-Run ``python -m tests.benchmarks.bench_docker [--json FILE] [--mib N]``; it uses the engine that runs, or its own.
+Run ``python -m tests.benchmarks.bench_docker [--json FILE]``, with ``--mib``, ``--commands``, ``--containers`` and
+``--memory-mib`` for other sizes;
+it uses the engine that runs, or its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from hermes_env import BaseEnvironment, CommandCancelled, open_environment
 from tests.benchmarks.harness import Row, compare, measured, report
@@ -126,25 +133,139 @@ class Bench:
             measured(f"kill of {what}: trees left of {count}", left, "", 0),
         ]
 
-    def crowd(self, count: int = 50) -> list[Row]:
-        """Many commands at once, against as many `docker exec`."""
+    def crowd(self, count: int) -> list[Row]:
+        """Many commands at once, against as many `docker exec`; and what each costs this process."""
         payload = os.urandom(1 << 16)
         exact: list[int] = []
+        costs: list[tuple[int, int]] = []
 
         def ours() -> None:
-            running = [self.env.start("cat", stdin=payload) for _ in range(count)]
-            exact.append(sum(process.wait(300).stdout == payload for process in running))
+            idle = resources()
+            running = [self.env.start("cat; sleep 1", stdin=payload) for _ in range(count)]
+            while any(process.state in {"new", "staging", "staged"} for process in running):
+                time.sleep(0.05)
+            costs.append(tuple(now - before for now, before in zip(resources(), idle, strict=True)))  # type: ignore[arg-type]
+            exact.append(sum(process.wait(600).stdout == payload for process in running))
 
         def bare() -> None:
-            argv = ["docker", "exec", "-i", self.container, "cat"]
+            argv = ["docker", "exec", "-i", self.container, "sh", "-c", "cat; sleep 1"]
             variables = {**os.environ, **self.engine.variables}
             pipe = subprocess.PIPE
             running = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=variables) for _ in range(count)]
             for process in running:
-                process.communicate(payload)
+                assert process.stdin is not None
+                process.stdin.write(payload)
+                process.stdin.close()
+            for process in running:
+                assert process.stdout is not None
+                process.stdout.read()
+                process.stdout.close()
+                process.wait()
 
-        row = compare(f"{count} commands at once: wall", ours, bare, rounds=3, budget=1.3, against="docker exec -i")
-        return [row, measured(f"{count} commands at once: not exact", count - min(exact), "", 0)]
+        rounds = 3 if count <= 100 else 1
+        row = compare(
+            f"{count} commands at once: wall", ours, bare, rounds=rounds, budget=1.3, against="docker exec -i"
+        )
+        descriptors, threads = max(cost[0] for cost in costs), max(cost[1] for cost in costs)
+        return [
+            row,
+            measured(f"{count} commands at once: not exact", count - min(exact), "", 0),
+            measured("descriptors for each of them", descriptors / count, "", 4),
+            measured("threads for each of them", threads / count, "", 1),
+        ]
+
+    def calls(self) -> list[Row]:
+        """Where the time of one command goes: medians of each call to the engine's API, and of what runs inside."""
+        from docker import APIClient
+
+        times: dict[str, list[float]] = {}
+        api = APIClient(base_url=self.engine.host, version="auto")
+
+        def timed(what: str, call: Callable[[], Any]) -> Any:
+            start = time.perf_counter()
+            done = call()
+            times.setdefault(what, []).append((time.perf_counter() - start) * 1e3)
+            return done
+
+        for _ in range(30):
+            made = timed("POST exec (create)", lambda: api.exec_create(self.container, ["/bin/sh", "-c", ":"]))
+            stream = timed("POST exec/start (until 101)", lambda: api.exec_start(made["Id"], socket=True))  # noqa: B023
+            timed("process starts, runs and ends (until EOF)", lambda: _drain(stream))  # noqa: B023
+            timed("GET exec/json (inspect; only without end marks)", lambda: api.exec_inspect(made["Id"]))  # noqa: B023
+            stream._response.close()
+            stream.close()
+        api.close()
+        return [measured(f"API: {what}", statistics.median(values), "ms", 1e9) for what, values in times.items()]
+
+
+def _drain(stream: Any) -> None:
+    stream._sock.settimeout(60)
+    while stream._sock.recv(1 << 16):
+        continue
+
+
+def resources() -> tuple[int, int]:
+    """Descriptors and threads of this process."""
+    return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+
+def containers(running: Engine, count: int) -> list[Row]:
+    """Many containers at once, each opened, used and closed, against `docker run --rm`."""
+    exact: list[int] = []
+
+    def use(number: int) -> bool:
+        data = b"%d" % number
+        with open_environment("docker", image=IMAGE, host=running.host, ttl=900) as env:
+            return env.exec("cat", stdin=data).stdout == data
+
+    def ours() -> None:
+        with ThreadPoolExecutor(count) as pool:
+            exact.append(sum(pool.map(use, range(count))))
+
+    def bare() -> None:
+        argv = ["docker", "run", "--rm", "--interactive", "--init", IMAGE, "cat"]
+        variables = {**os.environ, **running.variables}
+        pipe = subprocess.PIPE
+        started = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=variables) for _ in range(count)]
+        for process in started:
+            process.communicate(b"x")
+
+    row = compare(f"{count} containers at once: wall", ours, bare, rounds=1, budget=2, against="docker run --rm")
+    return [row, measured(f"{count} containers at once: not exact", count - min(exact), "", 0)]
+
+
+MEMORY = """
+import sys, hermes_env
+mib = int(sys.argv[3])
+
+def peak():
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+
+block = bytes(range(256)) * 4096
+with hermes_env.open_environment("docker", image=sys.argv[1], host=sys.argv[2], tmpfs=["/big:size=2g"]) as env:
+    env.files.write_bytes("/big/file", iter([block] * 4))
+    list(env.files.read_chunks("/big/file"))
+    grown = []
+    for move in (
+        lambda: env.files.write_bytes("/big/file", iter([block] * mib)),
+        lambda: sum(map(len, env.files.read_chunks("/big/file"))),
+    ):
+        before = peak()
+        move()
+        grown.append(peak() - before)
+print(*grown)
+"""
+
+
+def memory(running: Engine, mib: int) -> list[Row]:
+    """Growth of the high-water mark of a process that writes, then reads, a large file in chunks."""
+    argv = [sys.executable, "-c", MEMORY, IMAGE, running.host, str(mib)]
+    grown = subprocess.run(argv, capture_output=True, check=True, timeout=1200).stdout.split()
+    return [
+        measured(f"memory over {mib} MiB {way}", int(kib) / 1024, "MiB", 16)
+        for way, kib in zip(("in", "out"), grown, strict=True)
+    ]
 
 
 def trees_alive(mark: str) -> bool:
@@ -186,13 +307,17 @@ def client_deaths(running: Engine, count: int = 10) -> list[Row]:
     ]
 
 
+def _number(argv: list[str], name: str, default: int) -> int:
+    return int(argv[argv.index(name) + 1]) if name in argv else default
+
+
 def main(argv: list[str]) -> int:
     """Measure every docker row."""
-    size = int(argv[argv.index("--mib") + 1]) if "--mib" in argv else 256
-    memory = (f"{SCRATCH}:size=2g",)
+    size = _number(argv, "--mib", 256)
+    scratch = (f"{SCRATCH}:size=2g",)
     with (
         engine() as running,
-        open_environment("docker", image=IMAGE, host=running.host, tmpfs=memory, ttl=3600) as env,
+        open_environment("docker", image=IMAGE, host=running.host, tmpfs=scratch, ttl=3600) as env,
     ):
         bench = Bench(env, running, size)
         rows = [
@@ -202,9 +327,12 @@ def main(argv: list[str]) -> int:
             *bench.transport(),
             *bench.kills("sleep 300 & sleep 300 &", "a plain tree"),
             *bench.kills("setsid sleep 300 & setsid sleep 300 &", "a setsid tree"),
-            *bench.crowd(),
+            *bench.crowd(_number(argv, "--commands", 500)),
+            *bench.calls(),
         ]
         rows += client_deaths(running)
+        rows += containers(running, _number(argv, "--containers", 64))
+        rows += memory(running, _number(argv, "--memory-mib", 1024))
     return report("docker", rows, argv)
 
 

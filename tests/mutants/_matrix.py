@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from hermes_env_conformance import LAWS, run
 
 from . import (
+    aio_faults,
+    cancel_faults,
     files_faults,
     life_faults,
     names_faults,
@@ -33,6 +35,8 @@ _FAULTS = (
     life_faults,
     files_faults,
     names_faults,
+    cancel_faults,
+    aio_faults,
     trees_faults,
     tools_faults,
 )
@@ -102,8 +106,16 @@ def _fork(mutant: Mutant, place: str) -> int:
         os.mkdir(elsewhere)
         os.chdir(elsewhere)  # Not where the laws work: relative paths of the caller must lead elsewhere.
         laws = (*mutant.breaks, mutant.holds)
+        options = {"root": place} if mutant.rooted else {}
         code = run(
-            mutant.path, profile="quick", laws=laws, patience=PATIENCE, workspace=place, report=place, stream=out
+            mutant.path,
+            options=options,
+            profile="quick",
+            laws=laws,
+            patience=PATIENCE,
+            workspace=place,
+            report=place,
+            stream=out,
         )
     os._exit(code)
 

@@ -16,19 +16,16 @@ from tests.engine import IMAGE, Engine, EngineUnavailable
 
 from .own_engine import OwnEngine
 
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes minutes: set HERMES_ENV_SLOW=1 to run it"
-)
+FULL = os.environ.get("HERMES_ENV_SLOW") == "1"
+SLOW = pytest.mark.skipif(not FULL, reason="takes minutes: set HERMES_ENV_SLOW=1 to run it")
 VARIANT = [argument for name, law in LAWS.items() if law.variant for argument in ("--law", name)]
 """The laws that a variant of a backend runs."""
 ESSENCE = [
     argument
     for name in (
-        "test_every_size_arrives_on_stdin",
         "test_the_end_of_output_is_exact",
         "test_variables_arrive_exactly",
         "test_every_content_is_written",
-        "test_every_size_is_read",
         "test_a_status_is_true",
         "test_a_link_stays_a_link",
     )
@@ -56,23 +53,30 @@ def conforms(options: dict[str, Any], *arguments: str, workspace: str = "/tmp") 
     assert done.returncode == 0, done.stdout.decode()[-6000:]
     last = done.stdout.decode().strip().splitlines()[-1]
     passed = int(last.split()[0])
-    assert passed >= 7 and last == f"{passed} passed, 0 failed, 0 gaps"
+    assert passed >= 5 and last == f"{passed} passed, 0 failed, 0 gaps"
+
+
+BRIEFLY = {
+    ("busybox", "read-only root, another user, hardened"),
+    ("busybox", "memory file system"),
+    ("debian", "another user"),
+}
+"""What everyone waits for."""
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("image", ["busybox", "debian"])
 def test_variants(engine: Engine, variant: str, image: str) -> None:
     """Laws hold for other users, on a read-only root and in a memory file system: a few, or all of a variant."""
-    if image == "debian" and os.environ.get("HERMES_ENV_SLOW") != "1":
+    if not FULL and (image, variant) not in BRIEFLY:
         pytest.skip("takes minutes: set HERMES_ENV_SLOW=1 to run it")
     options = VARIANTS[variant]
-    laws = VARIANT if os.environ.get("HERMES_ENV_SLOW") == "1" else ESSENCE
     chosen = debian(engine) if image == "debian" else IMAGE
     conforms(
         {"image": chosen, "host": engine.host, "ttl": 3600, **options},
         "--profile",
         "quick",
-        *laws,
+        *(VARIANT if FULL else ESSENCE),
         workspace=options.get("workdir", "/tmp"),
     )
 
@@ -100,7 +104,10 @@ def test_tls(own: OwnEngine) -> None:
 
 
 def debian(engine: Engine) -> str:
-    """Name of the Debian image; skips where it cannot be built."""
+    """Name of the Debian image; skips where it cannot be built, or would have to be in a run that is to be short."""
+    required = FULL or "docker" in os.environ.get("HERMES_ENV_REQUIRE", "")
+    if not required and not images.is_cached(engine):
+        pytest.skip("the Debian image is built with HERMES_ENV_SLOW=1")
     try:
         images.ensure_debian(engine)
     except EngineUnavailable as error:

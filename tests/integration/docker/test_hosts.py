@@ -94,6 +94,15 @@ def test_tls_carries_everything(encrypted: BaseEnvironment) -> None:
     carries_everything(encrypted)
 
 
+def test_tls_command_that_ends_first(encrypted: BaseEnvironment) -> None:
+    """A command that ends while more stdin could come ends there; writing to it is a broken pipe."""
+    live = encrypted.start("echo begun; exit 5", live_stdin=True)
+    result = live.wait(60)
+    assert (result.stdout, result.exit_code) == (b"begun\n", 5)
+    with pytest.raises(BrokenPipeError):
+        live.write(b"late\n")
+
+
 def test_tls_kill(encrypted: BaseEnvironment) -> None:
     """A command that is reached by TLS is killed with its tree, also while its stdin is being sent."""
     mark = f"{100_000 + int.from_bytes(os.urandom(4), 'big')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -141,16 +142,22 @@ CLIENT = textwrap.dedent(
 )
 
 
+@contextlib.contextmanager
+def client_of(engine: Engine, mark: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A client with five commands running, which the test ends, and the id of its container."""
+    argv = [sys.executable, "-c", CLIENT, IMAGE, engine.host, mark]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        try:
+            yield client, client.stdout.readline().decode().strip()
+        finally:
+            client.kill()
+
+
 def test_client_killed_with_its_commands_running(engine: Engine, mark: str, listed: Callable[[], set[str]]) -> None:
     """When the client is SIGKILLed every process of its commands ends by itself; `reap` then removes the container."""
-    client = subprocess.Popen([sys.executable, "-c", CLIENT, IMAGE, engine.host, mark], stdout=subprocess.PIPE)
-    assert client.stdout is not None
-    try:
-        ident = client.stdout.readline().decode().strip()
+    with client_of(engine, mark) as (_, ident):
         wait_until(lambda: len(sleeping(mark)) == 6, "the commands did not start")
-    finally:
-        client.send_signal(signal.SIGKILL)
-        client.communicate()
     wait_until(lambda: sleeping(mark) == [], "commands outlived their client")
     assert engine.inspect(ident, "{{.State.Running}}") == "true", "the container itself stays"
     assert ident in reap("docker", host=engine.host)

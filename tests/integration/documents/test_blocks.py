@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import re
@@ -15,12 +16,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+import hermes_env
 from hermes_env._cli._app import app
 from tests import sshd
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-KNOWN = {"python", "sh", "toml", "yaml", "console", "text"}
+KNOWN = {"python", "py", "sh", "toml", "yaml", "console", "text"}
 EMULATED = [sys.executable, str(ROOT / "tests/emulators/daytona"), "--"]
 """Runs a program with an emulator to talk to."""
 
@@ -137,6 +139,15 @@ def _help(command: str) -> str:
         env={**os.environ, "COLUMNS": "200"},
     )
     return done.stdout
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("py"))
+def test_python_that_needs_the_outside_is_valid(page: Path, code: str) -> None:
+    """An example that needs images or data of the reader's own is at least Python that uses names which exist."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "hermes_env":
+            assert all(hasattr(hermes_env, alias.name) for alias in node.names)
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("toml", "yaml"))

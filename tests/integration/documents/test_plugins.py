@@ -40,7 +40,8 @@ def python(tmp_path_factory: pytest.TempPathFactory, generated: Path, example: P
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=False, symlinks=True)
     program = folder / "bin/python"
-    paths = f"import site; [site.addsitedir(path) for path in {site.getsitepackages()!r}]\n"
+    # Such a line of a .pth file is run, so that the .pth files there, of editable installations, count too.
+    paths = "".join(f"import site; site.addsitedir({path!r})\n" for path in site.getsitepackages())
     (packages,) = folder.glob("lib/python3*/site-packages")
     packages.joinpath("outer.pth").write_text(paths)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -297,6 +298,19 @@ def test_a_cut_upload_goes_on(scripted: Place, source: Path) -> None:
     result = scripted.files.upload(source, "there")
     assert (result.unchanged, result.files, result.size) == (len(NAMES) + 6, 1, 12 << 20)
     assert state(scripted.dir / "there") == state(source)
+
+
+@pytest.mark.parametrize("shell", ["zsh", "yash"])
+def test_other_shells(home: Path, source: Path, tmp_path: Path, shell: str) -> None:
+    """Shells that are started by the name ``sh`` carry folders as well."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "sh").symlink_to(program)
+    with ShellEnvironment([str(tmp_path / "sh")], cwd=str(home)) as env:
+        assert env.files.upload(source, "there", durable=False).verified
+        assert env.files.download("there", tmp_path / "back", durable=False).verified
+    assert state(tmp_path / "back") == state(home / "there") == state(source)
 
 
 def test_rights_that_are_missing_are_told(home: Path, source: Path, tmp_path: Path, request: Any) -> None:
