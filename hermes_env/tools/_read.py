@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES: Final = 1000
 """Names of a directory that are shown."""
-_FIFO_BYTES: Final = 1 << 20
+_FIFO_PIECE, _FIFO_PIECES = 1 << 16, 16
+"""Bytes that a pipe of Linux holds, and how often so many are taken."""
 
 
 class ReadOutcome(Record):
@@ -100,7 +101,8 @@ def show_fifo(env: BaseEnvironment, path: str, inner: str, deadline: float) -> R
     """
     notes = ["what was read from a FIFO cannot be read again"]
     try:
-        result = env.exec(["head", "-c", str(_FIFO_BYTES), inner], timeout=deadline)
+        # `head` would hold back what it has until the end; dd hands on every piece as it comes.
+        result = env.exec(["dd", f"if={inner}", f"bs={_FIFO_PIECE}", f"count={_FIFO_PIECES}"], timeout=deadline)
         data = result.stdout
     except CommandTimeout as error:
         data = error.result.stdout
