@@ -17,6 +17,8 @@ WHY = {
     "process": "What runs must be what was asked for, where it was asked for, once, and end when it is told to. "
     "Quoting, retries and kills of the shell alone are the usual ways to fail.",
     "files": "A file that is half written, written elsewhere or read through a text layer is worse than an error.",
+    "tools": "An edit that an agent asks for must change what it names and nothing else, all of it or none, and say "
+    "so. Editors that decode, normalise or write file by file damage what nobody looked at.",
     "secrecy": "Argument lists, logs, error messages and temporary files are read by everyone on a machine.",
     "cancellation": "What goes wrong goes wrong in the middle. A command that was given up must not run later, run "
     "twice, or leave its input where others find it.",
