@@ -25,6 +25,7 @@ _EXPORTS = {
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
+    "HeredocEnvironment": "_heredoc",
     "FileStat": "files",
     "Files": "files",
     "HermesEnvError": "_errors",
@@ -47,6 +48,7 @@ _EXPORTS = {
     "StdinSource": "_launch",
     "Stream": "_launch",
     "SupportsPump": "_launch",
+    "TransferResult": "files",
     "TransportError": "_errors",
     "Unsupported": "_errors",
     "VerificationError": "_errors",
@@ -59,6 +61,7 @@ _EXPORTS = {
     "owner_is_gone": "_owner",
     "owner_labels": "_owner",
     "reap": "_registry",
+    "options_from_arguments": "_options",
     "parse_kill_report": "_kill_script",
 }
 
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
+    from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
@@ -95,6 +99,7 @@ if TYPE_CHECKING:
     from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
+    from ._options import options_from_arguments as options_from_arguments
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
     from ._process import Process as Process
@@ -113,6 +118,7 @@ if TYPE_CHECKING:
     from .files import Move as Move
     from .files import Remove as Remove
     from .files import Write as Write
+    from .files import TransferResult as TransferResult
     from .files import WriteResult as WriteResult
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list

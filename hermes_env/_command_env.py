@@ -62,8 +62,7 @@ class CommandEnvironment(BaseEnvironment):
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Kill where the command runs, then the local tool that carries it."""
         inside = super()._kill(command_id, channel, grace)
-        assert isinstance(channel, PopenChannel)
-        outside = channel.kill(0)
+        outside: KillReport | None = channel.kill(0)  # type: ignore[attr-defined]  # `_launch` gave a PopenChannel
         if inside is None or outside is None:
             return outside
         return KillReport(inside.killed + outside.killed, inside.confirmed and outside.confirmed)

@@ -22,6 +22,9 @@ class Dispatcher(Protocol):
             StagingError: Nothing has run.
         """
 
+    def follow(self) -> None:
+        """Somebody reads output while the command runs; called before `dispatch`."""
+
     def dispatch(self) -> Channel:
         """Start the command."""
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
@@ -60,6 +60,61 @@ def options_from_environment(backend: type[BaseEnvironment], name: str) -> dict[
         if value is not None:
             found[option] = parse_value(value, field.annotation)
     return found
+
+
+def options_from_arguments(backend: type[BaseEnvironment], name: str, given: Sequence[str]) -> dict[str, Any]:
+    """Options given as ``NAME=VALUE`` on a command line; see `parse_value`.
+
+    Raises:
+        InvalidArgument: One has another form, or is a secret: every process of the machine can read a command line.
+    """
+    found = {}
+    for option, value in pairs("--option", given).items():
+        annotation = _annotation(backend, option)
+        if is_secret(annotation):
+            problem = (
+                "is a secret, and every process of this machine can read a command line: "
+                f"set the environment variable {variable_name(name, option)} or put it into a file for --options-file"
+            )
+            raise InvalidArgument(f"option {option!r}", problem)
+        found[option] = parse_value(value, annotation)
+    return found
+
+
+def pairs(argument: str, given: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` texts as a mapping.
+
+    Raises:
+        InvalidArgument: One has another form. It is not repeated: it may be a mistyped secret.
+    """
+    found = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise InvalidArgument(argument, "must be NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _annotation(backend: type[BaseEnvironment], option: str) -> Any:
+    model = backend.Options
+    known = model.model_fields.get(option) if model is not None else None
+    return Any if known is None else known.annotation
+
+
+def is_secret(annotation: Any) -> bool:
+    """Whether a value of this type holds a secret, however deep."""
+    return any(kind in (SecretStr, SecretBytes) for kind in _kinds(annotation))
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for known in annotation.model_fields.values():
+            yield from _kinds(known.annotation)
+        return
+    yield annotation
+    for inner in get_args(annotation):
+        yield from _kinds(inner)
 
 
 def variable_name(name: str, option: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class LiveOutput:
         self._closed = False
         self._released = False
         self._changed = threading.Condition()
+        self._listener: Callable[[], None] | None = None
 
     def put(self, stream: Stream, data: bytes) -> None:
         """Take a chunk; blocks while a reader is far behind."""
@@ -96,7 +97,7 @@ class LiveOutput:
             self._size += len(data)
             while self._size > self._limit and not self._reading:
                 self._size -= len(self._chunks.popleft()[1])
-            self._changed.notify_all()
+            self._notify()
             self._changed.wait_for(self._may_go_on)
 
     def _may_go_on(self) -> bool:
@@ -112,7 +113,38 @@ class LiveOutput:
         """No more chunks will come."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
+            self._notify()
+
+    def _notify(self) -> None:
+        self._changed.notify_all()
+        if self._listener is not None:
+            self._listener()
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Call `listener` whenever `take` may have something new, for a reader that must not block; None: no more."""
+        with self._changed:
+            self._listener = listener
+            self._reading = listener is not None
+            self._notify()
+
+    def take(self) -> tuple[Stream, bytes] | None:
+        """The next chunk, without waiting; None when there is none yet.
+
+        Raises:
+            EOFError: No more chunks will come.
+        """
+        with self._changed:
+            if self._chunks:
+                return self._pop()
+            if self._closed:
+                raise EOFError
+            return None
+
+    def _pop(self) -> tuple[Stream, bytes]:
+        item = self._chunks.popleft()
+        self._size -= len(item[1])
+        self._changed.notify_all()
+        return item
 
     def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
         with self._changed:
@@ -128,9 +160,4 @@ class LiveOutput:
     def _next(self) -> tuple[Stream, bytes] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or bool(self._chunks))
-            if not self._chunks:
-                return None
-            item = self._chunks.popleft()
-            self._size -= len(item[1])
-            self._changed.notify_all()
-            return item
+            return self._pop() if self._chunks else None

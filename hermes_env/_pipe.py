@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ._command import Command, payload
+from ._errors import Unsupported
 from ._launch import SupportsPump
 from ._shell import GUARD_STATUS, frame
 
@@ -47,6 +48,9 @@ class PipeDispatcher:
     def stage(self, cancelled: Callable[[], bool]) -> None:
         """Wait until the environment can take the command."""
         self._host._reserve(self._command.id, cancelled)  # noqa: SLF001 - see dispatch
+
+    def follow(self) -> None:
+        """Output arrives while the command runs anyway."""
 
     def dispatch(self) -> Channel:
         """Start the command."""
@@ -128,6 +132,8 @@ def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
     if result.exit_code != GUARD_STATUS or nonce not in opening:
         return
     word = opening.partition(nonce)[2].split(maxsplit=1)[0]
+    if word == b"yash":
+        raise Unsupported("/bin/sh is yash, which cannot carry text that is not ASCII; nothing ran")
     raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")
 
 

@@ -57,6 +57,7 @@ class Process:
         self._channel: Channel | None = None
         self._launched = threading.Event()
         self._fed = threading.Event()  # What goes ahead of the caller's own stdin has been sent, or never will be.
+        self._unattended = False  # A kill gave up waiting for the launch: it is for the launching thread to do.
         self._done = threading.Event()
         self._started = time.monotonic()
         self._deadline = None if command.timeout is None else self._started + command.timeout
@@ -146,6 +147,7 @@ class Process:
         """
         if live:
             self._live = LiveOutput(self._command.output_limit)
+            self._dispatcher.follow()
         self._ended = ended
         threading.Thread(target=self._run, name=f"hermes-env-{self.id[:8]}", daemon=True).start()
 
@@ -197,9 +199,8 @@ class Process:
             self._channel = channel = self._dispatcher.dispatch()
         finally:
             self._launched.set()
-        if self._cancel is not None:
-            # The kill may have looked before there was anything to find, or have given up waiting for the launch.
-            self._kill_channel(channel, 0.0)
+        if self._unattended:
+            self._kill_tree(0.0)
         return channel
 
     def _emit(self, stream: Stream, data: bytes) -> None:
@@ -264,16 +265,13 @@ class Process:
         if threading.get_ident() == self._pump_thread:
             self._kill_tree(grace)
             return
-        if self._launched.wait(_CONFIRM):
+        self._unattended = not self._launched.wait(_CONFIRM)
+        if self._launched.is_set():
             self._kill_tree(grace)
         self._await_end()
 
     def _kill_tree(self, grace: float) -> None:
-        if self._channel is not None and not self._done.is_set():
-            self._kill_channel(self._channel, grace)
-
-    def _kill_channel(self, channel: Channel, grace: float) -> None:
-        if not self._command.killable:
+        if (channel := self._channel) is None or not self._command.killable:
             return
         try:
             report = self._dispatcher.kill(channel, grace)
@@ -286,8 +284,8 @@ class Process:
         """Give the pump time to see the end, then take the channel away from it, then end without it."""
         if self._done.wait(_CONFIRM / 5):
             return
-        if self._channel is not None:
-            self._channel.abort()
+        if (channel := self._channel) is not None:
+            channel.abort()
         if not self._done.wait(_CONFIRM):
             self._conclude(_End("unknown", cause=TimeoutError("the transport did not return after a kill")))
 
@@ -298,6 +296,7 @@ class Process:
         try:
             if self._channel is not None:
                 self._channel.abort()
+            self._channel = None
             self._dispatcher.discard()
         except Exception as error:  # noqa: BLE001 - `wait` raises it, unless the command itself failed
             end = replace(end, failure=end.failure or error)

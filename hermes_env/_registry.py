@@ -157,13 +157,23 @@ def attach(
         EnvironmentGone: It no longer exists.
         BackendNotFound, BackendUnavailable: As `open_environment`.
     """
-    name, separator, ident = ref.partition("://")
-    if not separator or not ident:
-        raise InvalidArgument("ref", f"{ref!r} is not what `env.ref` gives: backend://identity")
+    name, ident = split_ref(ref)
     return _make(name, options, cwd=cwd, env=env, timeout=timeout).join(ident)
 
 
-def reap(name: str, **options: Any) -> list[str]:
+def split_ref(ref: str) -> tuple[str, str]:
+    """The backend's name and the identity in a ref.
+
+    Raises:
+        InvalidArgument: Not a ref.
+    """
+    name, separator, ident = ref.partition("://")
+    if not separator or not name or not ident:
+        raise InvalidArgument("ref", f"{ref!r} is not what `env.ref` gives: backend://identity")
+    return name, ident
+
+
+def reap(name: str, /, **options: Any) -> list[str]:
     """Remove what dead clients of this machine left at a provider; returns the identities of what was removed.
 
     Only objects whose label names this machine, this boot and a process that is gone are touched.

@@ -23,13 +23,17 @@ class ExecResult:
     exit_code: int
     """0 to 255; 128 + n for death by signal n; -1 when the command never ran or its end is not known."""
     stdout: bytes = field(repr=False)
+    """What the command wrote there, byte for byte."""
     stderr: bytes = field(repr=False)
+    """The same for standard error; empty with ``merge_stderr``."""
     stdout_total: int
     """Bytes the command wrote, also those over the output limit."""
     stderr_total: int
+    """The same for standard error."""
     duration: float
     """Seconds from the call to the end, staging included."""
     state: State
+    """Where the command was at that moment: ``finished`` after an ordinary end."""
     held: tuple[Stream, ...] = ()
     """Streams that a background child still held open when the command ended; what it writes later is not read."""
     kill_unconfirmed: bool = False

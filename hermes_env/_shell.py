@@ -13,8 +13,12 @@ from ._codec import encode_lossless
 GUARD_STATUS = 125
 """Exit status of our own refusals; only believed together with the guard's nonce on stderr."""
 
+FORGET = "unset -f read printf cd head dd tee wc 2>/dev/null;"
+"""Functions that a service exports by the names of what our scripts use; bash by the name sh would take them."""
+
 LAUNCHER = (
-    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;_h_t=;_h_c=0;while IFS= read -r _h_l||exit 125;do case $_h_l in "$1")'
+    FORGET
+    + '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;_h_t=;_h_c=0;while IFS= read -r _h_l||exit 125;do case $_h_l in "$1")'
     "break;;esac;_h_t=$_h_t$_h_l$_h_n;_h_c=$((_h_c+1));case $_h_c in *00)_h_s=$_h_s$_h_t;_h_t=;;esac;done;shift;"
     'eval "unset _h_n _h_l _h_s _h_t _h_c$_h_n$_h_s$_h_t"'
 )
@@ -66,7 +70,8 @@ def exports(env: Mapping[str, str]) -> str:
 
 
 ENTER = (
-    'unset CDPATH;if cd -- "$2" 2>/dev/null;then :;else if [ ! -e "$2" ];then w=missing;elif [ ! -d "$2" ];then '
+    FORGET
+    + 'unset CDPATH;if cd -- "$2" 2>/dev/null;then :;else if [ ! -e "$2" ];then w=missing;elif [ ! -d "$2" ];then '
     'w=notdir;else w=denied;fi;printf "%s %s\\n" "$1" "$w">&2;exit 125;fi;shift 2;'
 )
 """Enters the directory ``$2`` and drops two arguments.
@@ -110,9 +115,17 @@ _END = 'set -- "$1" "$?";kill -s PIPE "$1" 2>/dev/null;exit "$2"'
 """Ends what waits for the next frame when the command has ended; no shell tells of a death by SIGPIPE."""
 
 
+def refuse_yash(texts: Iterable[str], nonce: str) -> str:
+    """A line that refuses yash, which turns text that is not ASCII into other text, silently; empty where it can."""
+    if all(text.isascii() for text in texts):
+        return ""
+    return f'if [ -n "${{YASH_VERSION-}}" ];then printf "%s yash\\n" {nonce}>&2;exit {GUARD_STATUS};fi\n'
+
+
 def prelude(script: str, args: Sequence[str], env: Mapping[str, str], nonce: str) -> bytes:
     """What goes ahead of the payload on the stdin of `LAUNCHER`: variables, arguments, the script, the nonce line."""
-    body = f"{exports(env)}{assign_args(args)}\n{script}"
+    guard = refuse_yash((*args, *env.values()), nonce)
+    body = f"{guard}{exports(env)}{assign_args(args)}\n{script}"
     return f"{body}\n{nonce}\n".encode("ascii")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ._base import BaseEnvironment
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ._kill_script import KillReport
     from ._launch import Launch
 
+SHORTEST_LIMIT = 4096
+"""Bytes of command text that the framework's own scripts need."""
+
 
 class StagedEnvironment(BaseEnvironment):
     """Runs every command from private files, for SDKs without live stdin.
@@ -26,15 +29,20 @@ class StagedEnvironment(BaseEnvironment):
     as command text is constant, short, ASCII and without secrets. Output is collected in private files and carried
     encoded, so ``stdout`` and ``stderr`` are exact and apart on every SDK, also when its own output is merged text.
 
-    Output arrives when the command has ended (``streaming`` is False): `on_output` and iteration deliver it then. A
-    command runs once even when the SDK or a proxy sends a request twice, and when the reply to a dispatch is lost a
+    Output is read from those files while the command runs only when somebody waits for it: with `on_output`, or after
+    `start`, it is asked for every half second to five seconds. A command runs once even when the SDK or a proxy sends
+    a request twice, and when the reply to a dispatch is lost a
     second request finds out what happened. It cannot run commands as other users: the directory has one owner.
     """
 
     stdin_mode: ClassVar[StdinMode] = StdinMode.PAYLOAD
-    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, kill_scope="command")
+    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, streaming=True, kill_scope="command")
     max_reply_bytes: ClassVar[int] = 4 << 20
     """Bytes of text that `_run` returns reliably; larger output is read back in parts of this size."""
+    batch_bytes: ClassVar[int] = 1 << 20
+    """Bytes of stdin up to which it goes to `_stage_many` together with the script."""
+    fetches: ClassVar[bool] = False
+    """The SDK downloads files: large output is read back by `_fetch`."""
 
     _area: StagingArea
 
@@ -72,6 +80,29 @@ class StagedEnvironment(BaseEnvironment):
         """
         raise NotImplementedError
 
+    def _stage_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Upload several small files; worth filling in where the SDK takes them in one request.
+
+        Args:
+            files: Path and content of each, as for `_stage`. The order does not matter.
+
+        Raises:
+            Exception: As `_stage`.
+        """
+        for path, content in files:
+            self._stage(path, iter([content]))
+
+    def _fetch(self, path: str) -> Iterator[bytes]:
+        """Download a file; asked only where `fetches` is declared.
+
+        What arrives is checked block by block. A block that is not what the environment says it is, or an error, makes
+        the framework go on by `_run`.
+
+        Args:
+            path: Absolute ASCII path of a file that may grow meanwhile.
+        """
+        raise NotImplementedError
+
     def _unstage(self, path: str) -> None:
         """Remove a file that `_stage` may have made; one that is not there is no error."""
         raise NotImplementedError
@@ -79,6 +110,9 @@ class StagedEnvironment(BaseEnvironment):
     # -- what the framework does with it ----------------------------------------------------------------------------
 
     def _after_open(self) -> None:
+        limit = self.capabilities.max_script_bytes
+        if limit is not None and limit < SHORTEST_LIMIT:
+            raise Unsupported(f"command text of {limit} bytes is too short: {SHORTEST_LIMIT} are needed")
         self._area = StagingArea(self)
         self._area.open()
 

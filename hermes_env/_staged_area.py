@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 import threading
@@ -24,6 +25,8 @@ logger = logging.getLogger("hermes_env")
 _OPEN_SECONDS = 60.0
 _ASK_SECONDS = 30.0
 _ERASE_SECONDS = 5.0
+_NEWS_SECONDS = 3.0
+"""Less than `Process` waits for the end of a killed command."""
 _RENEW_AFTER = 1200.0
 """Seconds without use after which the lease (an hour) is renewed before anything is staged."""
 _FLUSH_AFTER = 1.0
@@ -32,6 +35,8 @@ _CLAIMS = 256
 """Ended commands whose claims are kept, so that a re-sent dispatch of one never runs."""
 _TRASH = 64
 """Ended commands that one script cleans up after."""
+_BATCH = 32
+"""Ids in one script that only erases, which keeps its text short."""
 
 
 class StagedHost(Protocol):
@@ -45,6 +50,16 @@ class StagedHost(Protocol):
     def _stage(self, path: str, chunks: Iterator[bytes]) -> None: ...
 
     def _unstage(self, path: str) -> None: ...
+
+    @property
+    def batch_bytes(self) -> int: ...
+
+    @property
+    def fetches(self) -> bool: ...
+
+    def _stage_many(self, files: Sequence[tuple[str, bytes]]) -> None: ...
+
+    def _fetch(self, path: str) -> Iterator[bytes]: ...
 
     def _reserve(self, command_id: str, cancelled: Callable[[], bool]) -> None: ...
 
@@ -155,9 +170,20 @@ class StagingArea:
             ConnectionError: The environment does not answer.
         """
         nonce = secrets.token_hex(16)
-        script = text.look_text(nonce, self.home, command_id, self.inline, self.encoder)
+        script = text.look_text(nonce, self.home, command_id, self.inline, self.encoder, sums=self.host.fetches)
         reply = self._ask(script, seconds, command_id)
         return _staged_reply.parse_report(reply, nonce, self.encoder)
+
+    def news(self, command_id: str, sent: tuple[int, int]) -> tuple[bytes, bytes]:
+        """What a running command has written on both streams after the first `sent` bytes; nothing if that fails."""
+        nonce, count = secrets.token_hex(16), max(1, self.inline // text.PIECE // 2)
+        skip = (sent[0] // text.PIECE, sent[1] // text.PIECE)
+        script = text.follow_text(nonce, self.home, command_id, skip, count, self.encoder)
+        try:
+            reply = self._ask(script, _NEWS_SECONDS, command_id)
+            return _staged_reply.parse_news(reply, nonce, self.encoder, sent, (text.PIECE, count))
+        except (HermesEnvError, ConnectionError):
+            return b"", b""
 
     def kill(self, command_id: str, grace: float) -> KillReport:
         """End a command's tree; one that has not started never will.
@@ -171,15 +197,53 @@ class StagingArea:
         logger.debug("kill of %s: %s", command_id, report)
         return report
 
-    def pieces(self, path: str, size: int) -> Iterator[bytes]:
-        """The first `size` bytes of an output file, in replies of bounded length.
+    def fetched(self, path: str, size: int, sums: Sequence[str]) -> Iterator[bytes]:
+        """The first `size` bytes of an output file, by the SDK's download as far as its blocks have these digests.
+
+        Raises:
+            TransportError, ConnectionError: As `pieces`, which carries the rest.
+        """
+        done = 0
+        for block, wanted in zip(self._blocks(path, size), sums, strict=False):
+            if hashlib.sha256(block).hexdigest() != wanted:
+                logger.debug("a download differs from byte %d on: read back encoded", done)
+                break
+            yield block
+            done += len(block)
+        if done < size:
+            yield from self.pieces(path, size, done)
+
+    def _blocks(self, path: str, size: int) -> Iterator[bytes]:
+        """Blocks of a download; ends early when it fails."""
+        chunks, buffer = self.host._fetch(path), bytearray()  # noqa: SLF001 - the backend's hook
+
+        def fill() -> None:
+            for chunk in chunks:
+                buffer.extend(chunk)
+                if len(buffer) >= text.BLOCK:
+                    return
+
+        for start in range(0, size, text.BLOCK):
+            try:
+                bounded(fill, _ASK_SECONDS * 4)
+            except Exception as error:  # noqa: BLE001 - the rest is read back encoded
+                logger.debug("a download failed: %s", type(error).__name__)
+                return
+            wanted = min(text.BLOCK, size - start)
+            if len(buffer) < wanted:
+                return
+            yield bytes(memoryview(buffer)[:wanted])
+            del buffer[:wanted]
+
+    def pieces(self, path: str, size: int, start: int = 0) -> Iterator[bytes]:
+        """The bytes of an output file from `start`, a multiple of `PIECE`, to `size`, in replies of bounded length.
 
         Raises:
             TransportError: It arrives damaged, twice.
             ConnectionError: The environment does not answer.
         """
         count = max(1, self.inline // text.PIECE)
-        for skip in range(0, -(-size // text.PIECE), count):
+        for skip in range(start // text.PIECE, -(-size // text.PIECE), count):
             wanted = min(count * text.PIECE, size - skip * text.PIECE)
             yield self._piece(path, skip, count, wanted)
 
@@ -233,7 +297,7 @@ class StagingArea:
 
     def erase(self, command_id: str) -> bool:
         """Erase the files of a command now and fence it; False when the environment does not confirm."""
-        return self._quietly(lambda nonce: text.erase_text(nonce, self.home, [command_id]))
+        return self._erase_all([command_id])
 
     def _flush(self) -> None:
         with self._lock:
@@ -242,8 +306,11 @@ class StagingArea:
                 return
         trash, _ = self.take_trash()
         ids = [*trash, *self.doubtful()]
-        if ids:
-            self._quietly(lambda nonce: text.erase_text(nonce, self.home, ids))
+        for start in range(0, len(ids), _BATCH):
+            self._erase_all(ids[start : start + _BATCH])
+
+    def _erase_all(self, ids: Sequence[str]) -> bool:
+        return self._quietly(lambda nonce: text.erase_text(nonce, self.home, ids))
 
     def _quietly(self, build: Callable[[str], str]) -> bool:
         """Run a clean-up script; what fails here is erased again later, or has gone with its environment."""

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import _staged_script as text
+from . import _staged_command as text
 from ._codec import encode_lossless
 from ._command import MAX_ARGUMENT
 from ._errors import (
-    BackendUnavailable,
-    EnvironmentGone,
     HermesEnvError,
-    InvalidArgument,
     PayloadTooLarge,
     StagingError,
     Unsupported,
 )
 from ._kill_script import KillReport
-from ._launch import Launch
 from ._pipe import refused_cwd
 from ._staged_call import Call, bounded
-from ._staged_reply import Report, parse_report
+from ._staged_channel import StagedChannel
 
 if TYPE_CHECKING:
     from ._command import Command
-    from ._launch import Channel, Stream
+    from ._launch import Channel
     from ._result import ExecResult
     from ._staged_area import StagingArea
 
@@ -38,27 +33,6 @@ _POLL = 0.05
 """Seconds between looks at whether an upload under way was cancelled."""
 _GIVE_UP = 0.5
 """Seconds that a cancelled upload gets to stop by itself before it is left behind."""
-_NEVER_STARTED = (
-    BackendUnavailable,
-    EnvironmentGone,
-    InvalidArgument,
-    PayloadTooLarge,
-    Unsupported,
-)
-"""Errors by which a backend says for certain that nothing was started."""
-_LOOK_SECONDS = 10.0
-_LAST_LOOK_SECONDS = 2.5
-"""Seconds for the look after a kill: `Process` waits five in all."""
-_LOOKS = 6
-"""Looks that may fail in a row, over about ten seconds, before the outcome is called unknown."""
-_REFUSALS = {
-    "open": "the staged stdin was gone or unreadable",
-    "unlink": "a staged file could not be removed",
-    "short": "the staged stdin arrived with another length",
-    "home": "the private directory was replaced",
-    "full": "the private directory cannot be written (disk full?)",
-    "fenced": "the dispatch did not arrive, and a late one is refused",
-}
 
 
 class _Cancelled(Exception):
@@ -77,6 +51,7 @@ class StagedDispatcher:
         self._channel: StagedChannel | None = None
         self._trash: list[str] = []
         self._left = False
+        self._followed = command.on_output is not None
 
     # -- staging --------------------------------------------------------------------------------------------------
 
@@ -94,13 +69,24 @@ class StagedDispatcher:
         except ConnectionError as error:
             raise StagingError("the environment does not answer; nothing ran") from error
         command, size = self._command, None
+        files: list[tuple[str, bytes]] = []
         if command.stdin is not None:
-            size = self._upload_stdin(command.stdin.chunks, cancelled)
+            if (held := self._held_stdin()) is None:
+                size = self._upload_stdin(command.stdin.chunks, cancelled)
+            else:
+                size = len(held)
+                files.append(("in", held))
         if text.is_long(command, MAX_ARGUMENT):
             assert isinstance(command.program, str)
-            self._upload("cmd", iter([encode_lossless(command.program)]), cancelled)
+            files.append(("cmd", encode_lossless(command.program)))
             command = replace(command, program=text.FILE_PROGRAM)
-        self._upload("sh", iter([self._script(command, size)]), cancelled)
+        files.append(("sh", self._script(command, size)))
+        self._upload_many(files, cancelled)
+
+    def _held_stdin(self) -> bytes | None:
+        """Stdin that is in memory and small enough to go with the script."""
+        memory = self._command.memory
+        return bytes(memory) if memory is not None and len(memory) <= self._area.host.batch_bytes else None
 
     def _upload_stdin(self, source: Iterator[bytes | memoryview], cancelled: Callable[[], bool]) -> int:
         """The bytes sent; what the caller's own iterable raises is raised as it is."""
@@ -126,14 +112,30 @@ class StagedDispatcher:
             stdin_size=size,
             trash=[*self._trash, *self._area.doubtful()],
             claims=claims,
+            sums=self._area.host.fetches,
         )
 
     def _upload(self, kind: str, chunks: Iterator[bytes], cancelled: Callable[[], bool]) -> None:
+        (path,) = self._begin([kind], cancelled)
+        self._follow(Call(lambda: self._area.host._stage(path, chunks)), cancelled)  # noqa: SLF001 - the backend's hook
+
+    def _upload_many(self, files: list[tuple[str, bytes]], cancelled: Callable[[], bool]) -> None:
+        if len(files) == 1:
+            self._upload(files[0][0], iter([files[0][1]]), cancelled)
+            return
+        paths = self._begin([kind for kind, _ in files], cancelled)
+        batch = [(path, content) for path, (_, content) in zip(paths, files, strict=True)]
+        self._follow(Call(lambda: self._area.host._stage_many(batch)), cancelled)  # noqa: SLF001 - the backend's hook
+
+    def _begin(self, kinds: list[str], cancelled: Callable[[], bool]) -> list[str]:
+        """Paths of files that an upload may make from now on."""
         if cancelled():
             raise _Cancelled
-        path = self._area.path(self._command.id, kind)
-        self._paths.append(path)
-        call = Call(lambda: self._area.host._stage(path, chunks))  # noqa: SLF001 - the backend's hook
+        paths = [self._area.path(self._command.id, kind) for kind in kinds]
+        self._paths += paths
+        return paths
+
+    def _follow(self, call: Call[None], cancelled: Callable[[], bool]) -> None:
         while not call.wait(_POLL):
             if cancelled() and not call.wait(_GIVE_UP) and call.leave(self._erase_late):
                 self._left = True
@@ -157,9 +159,13 @@ class StagedDispatcher:
 
     # -- dispatch -------------------------------------------------------------------------------------------------
 
+    def follow(self) -> None:
+        """Ask for output while the command runs, from time to time."""
+        self._followed = True
+
     def dispatch(self) -> Channel:
         """Ask the backend to run the staged script."""
-        self._channel = StagedChannel(self._area, self._command)
+        self._channel = StagedChannel(self._area, self._command, follow=self._followed)
         return self._channel
 
     def feed(
@@ -256,128 +262,3 @@ class _Counter:
         if self._limit is not None and self.total > self._limit:
             problem = f"stdin is over the backend's limit of {self._limit} bytes"
             raise PayloadTooLarge(problem)
-
-
-class StagedChannel:
-    """A dispatched command: one request under way, and looks when its reply says nothing."""
-
-    def __init__(self, area: StagingArea, command: Command) -> None:
-        self._area = area
-        self._command = command
-        self._wake = threading.Event()
-        self._aborted = threading.Event()
-        self._status: int | None = None
-        self._cause: BaseException | None = None
-        self.held: tuple[Stream, ...] = ()
-        self.settled = False
-        self.killed = False
-        self._output = self._produce()
-        script = text.dispatch_text(area.home, command.id)
-        launch = Launch(script, id=command.id)
-        self._call: Call[str | bytes | None] = Call(
-            lambda: area.host._run(script, launch),  # noqa: SLF001 - the backend's hook
-            self._wake.set,
-        )
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Not used: stdin is staged."""
-
-    def close_stdin(self) -> None:
-        """Not used: stdin is staged."""
-
-    def read(self) -> tuple[Stream, bytes] | None:
-        """Wait for the end of the command, then give its output."""
-        return next(self._output, None)
-
-    def exit_status(self) -> int:
-        """The exit code that the script reported."""
-        if self._status is None:
-            raise ConnectionError("the outcome is not known")
-        return self._status
-
-    def abort(self) -> None:
-        """Stop waiting for the reply."""
-        self._aborted.set()
-        self._wake.set()
-
-    def _produce(self) -> Iterator[tuple[Stream, bytes]]:
-        self._wake.wait()
-        report = self._reply() or self._look()
-        yield from self._carry(report)
-        self._conclude(report)
-
-    def _reply(self) -> Report | None:
-        """What the dispatched script said; None when it said nothing that ends the wait."""
-        if not self._call.wait(0):
-            return None
-        try:
-            reply = self._call.result()
-        except _NEVER_STARTED:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the look finds out what happened
-            self._cause = error
-            return None
-        report = parse_report(reply, self._command.nonce, self._area.encoder)
-        return report if report is not None and report.word == "status" else None
-
-    def _look(self) -> Report:
-        """Ask what became of the command, until it is known, or cannot be.
-
-        Raises:
-            ConnectionError: It cannot be known.
-        """
-        failures, starting, pause = 0, 0, 0.05
-        while True:
-            last = self._aborted.is_set()
-            report = self._look_once(_LAST_LOOK_SECONDS if last else _LOOK_SECONDS)
-            if report is not None and report.word in ("status", "fenced"):
-                return report
-            failures = failures + 1 if report is None else 0
-            starting = starting + 1 if report is not None and report.word == "starting" else 0
-            lost = report is not None and report.word == "lost"
-            if lost:
-                self._area.lost()
-            if last or lost or failures >= _LOOKS or starting >= _LOOKS:
-                raise ConnectionError("the reply was lost, and so is the outcome") from self._cause
-            self._aborted.wait(pause)
-            pause = min(pause * (3 if failures else 1.5), 4 if failures else 1)
-
-    def _look_once(self, seconds: float) -> Report | None:
-        try:
-            return self._area.look(self._command.id, seconds)
-        except (HermesEnvError, ConnectionError) as error:
-            self._cause = self._cause or error
-            return None
-
-    def _carry(self, report: Report) -> Iterator[tuple[Stream, bytes]]:
-        """Output that came with the report, or is read back."""
-        streams: tuple[tuple[Stream, str], ...] = (("stdout", "out"), ("stderr", "err"))
-        for index, (stream, kind) in enumerate(streams):
-            if report.output is not None:
-                if report.output[index]:
-                    yield stream, report.output[index]
-                continue
-            path = self._area.path(self._command.id, kind)
-            for piece in self._area.pieces(path, report.sizes[index]):
-                yield stream, piece
-
-    def _conclude(self, report: Report) -> None:
-        """Settle on an exit code, or raise why there is none."""
-        if report.status is not None:
-            self._status, self.held, self.settled = report.status, report.held, True
-            return
-        reason = report.reason or report.word
-        if reason in ("home", "full"):
-            self._area.lost()
-        if reason == "dead" and not self.killed:
-            # Something ended the script, the backend's own time limit for example: what it left is ended, too.
-            self._end_orphans()
-        if self.killed or reason not in _REFUSALS:
-            raise ConnectionError(f"the command did not end by itself ({reason})") from self._cause
-        raise StagingError(f"{_REFUSALS[reason]}; nothing ran") from self._cause
-
-    def _end_orphans(self) -> None:
-        try:
-            self._area.kill(self._command.id, 0.0)
-        except (HermesEnvError, ConnectionError) as error:
-            self._cause = self._cause or error

@@ -26,6 +26,7 @@ class Report:
         sizes: Bytes of stdout and stderr.
         output: Both streams, when the report carries them.
         held: Streams that background processes hold open.
+        sums: For each stream the SHA-256 of its blocks, when the report was asked for them.
     """
 
     word: str
@@ -34,6 +35,7 @@ class Report:
     sizes: tuple[int, int] = (0, 0)
     output: tuple[bytes, bytes] | None = None
     held: tuple[Stream, ...] = ()
+    sums: tuple[list[str], list[str]] | None = None
 
 
 def as_text(reply: str | bytes | None) -> str:
@@ -71,9 +73,17 @@ def parse_report(reply: str | bytes | None, nonce: str, encoder: str) -> Report 
     if {"out", "err"} <= bodies.keys():
         output = _both(bodies["out"], bodies["err"], sizes, encoder)
     held: tuple[Stream, ...] = tuple(name for name in ("stdout", "stderr") if name in rest[3:])
+    sums = None
+    if {"outsum", "errsum"} <= bodies.keys():
+        sums = _digests(bodies["outsum"]), _digests(bodies["errsum"])
     if rest[2].isdigit():
-        return Report(word, int(rest[2]), "", sizes, output, held)
-    return Report(word, None, rest[2], sizes, output, held)
+        return Report(word, int(rest[2]), "", sizes, output, held, sums)
+    return Report(word, None, rest[2], sizes, output, held, sums)
+
+
+def _digests(body: str) -> list[str]:
+    """The first words of lines that begin with a SHA-256."""
+    return re.findall(r"(?m)^([0-9a-f]{64})\b", body)
 
 
 def _both(out: str, err: str, sizes: tuple[int, int], encoder: str) -> tuple[bytes, bytes] | None:
@@ -94,6 +104,34 @@ def parse_piece(reply: str | bytes | None, nonce: str, size: int, encoder: str) 
     if len(found) != 2 or found[0][0] != ["piece"] or found[1][0] != ["end"]:
         raise TransportError("a reply of the backend was cut")
     return decode(found[0][1], size, encoder)
+
+
+def parse_news(
+    reply: str | bytes | None, nonce: str, encoder: str, sent: tuple[int, int], pieces: tuple[int, int]
+) -> tuple[bytes, bytes]:
+    """Both streams of a running command, without their first `sent` bytes.
+
+    Args:
+        reply: What the script printed.
+        nonce: Of the script.
+        encoder: Of the output.
+        sent: Bytes known of each stream; the reply starts at the piece that holds the last of them.
+        pieces: Bytes of a piece, and the number of pieces asked for.
+
+    Raises:
+        TransportError: The reply was cut or damaged.
+    """
+    found = sections(reply, nonce)
+    if [marked[:1] for marked, _ in found] != [["status"], ["out"], ["err"], ["end"]]:
+        raise TransportError("a reply of the backend was cut")
+    sizes = found[0][0][1:3]
+    piece, count = pieces
+    news = []
+    for known, size, (_, body) in zip(sent, sizes, found[1:3], strict=True):
+        start = known // piece * piece
+        wanted = max(0, min(count * piece, int(size) - start))
+        news.append(decode(body, wanted, encoder)[known - start :])
+    return news[0], news[1]
 
 
 def decode(text: str, size: int, encoder: str) -> bytes:

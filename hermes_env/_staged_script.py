@@ -1,39 +1,33 @@
-"""POSIX sh text of staged transport: the private directory, the fenced command, looking, killing and erasing. Pure.
-
-Files of one command, all in the client's own 0700 directory and made under ``umask 077``:
-
-========== ========================================================================================
-``ID.sh``  the command's script: variables, arguments and user text; unlinked before the command runs
-``ID.in``  stdin; opened and unlinked before the command runs
-``ID.cmd`` user text too long for an argument; opened and unlinked before the command runs
-``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
-``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
-``.out``   stdout, ``.err`` stderr
-``.rc``    exit code or the reason why nothing ran, in place by rename
-========== ========================================================================================
-"""
+"""POSIX sh text for the private directory of staged transport: open, look, follow, kill, read, erase. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from . import _shell
 from ._kill_script import KILL_SCRIPT
 from ._launch import COMMAND_ID_VARIABLE
-
-if TYPE_CHECKING:
-    from ._command import Command
 
 DIRECTORY_PREFIX = ".hermes-env."
 LEASE_SECONDS = 3600
 """Age of a lease after which another client may remove the directory, if no script of it runs any more."""
 PIECE = 1 << 16
 """Output is read back in multiples of this many bytes."""
+BLOCK = 64 * PIECE
+"""Downloads are checked in blocks of this many bytes."""
 ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 """Spelled without options where possible: the only forms that every tool set has."""
 
-_COMMON = r"""
+SIZE = r"""
+_h_size() {
+  _h_s=0; [ -f "$1" ] || return 0
+  if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
+  _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
+}
+"""
+"""Sets ``_h_s`` to the size of a file, 0 when it is not there."""
+
+COMMON = r"""
 _h_say() { echo; echo "$_h_n $*"; }
 _h_lease() {
   [ -f "$_h_d/lease" ] || return 1
@@ -52,23 +46,22 @@ umask 077; _h_n=$1
 for c in mkdir rm mv; do
   command -v "$c" >/dev/null 2>&1 || { _h_say missing "$c"; exit 0; }
 done
+command -v wc >/dev/null 2>&1 || command -v ls >/dev/null 2>&1 || { _h_say missing wc or ls; exit 0; }
 e=
 for c in base64 od; do
   if [ -z "$e" ] && command -v "$c" >/dev/null 2>&1; then e=$c; fi
 done
 [ -n "$e" ] || { _h_say missing base64 or od; exit 0; }
-_h_d=
+_h_d=; now=$(date +%s 2>/dev/null)
 for t in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "${HOME:-.}" .; do
   case $t in /*) ;; *) t=$(pwd -P)/$t;; esac
   case $t in *[!A-Za-z0-9_./,:@%+-]*) continue;; esac
   if mkdir -m 700 "$t/$2" 2>/dev/null; then
-    if ( echo 0 >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
+    if ( echo "${now:-0}" >"$t/$2/lease" ) 2>/dev/null && [ -s "$t/$2/lease" ]; then _h_d=$t/$2; break; fi
     rm -rf "$t/$2"
   fi
 done
 [ -n "$_h_d" ] || { _h_say missing a directory to write in; exit 0; }
-_h_lease
-now=$_h_t
 for d in "$t"/"""
     + DIRECTORY_PREFIX
     + r"""*; do
@@ -91,17 +84,16 @@ _h_say home "$e" "$_h_d"
 
 _RENEW = r"""
 umask 077; _h_n=$1 _h_d=$2
-[ -f "$_h_d/lease" ] || { rm -rf -- "$_h_d"; mkdir -m 700 "$_h_d" 2>/dev/null && echo 0 >"$_h_d/lease"; }
+[ -f "$_h_d/lease" ] || {
+  rm -rf -- "$_h_d"; t=$(date +%s 2>/dev/null); mkdir -m 700 "$_h_d" 2>/dev/null && echo "${t:-0}" >"$_h_d/lease"
+}
 _h_lease
 [ -f "$_h_d/lease" ] && _h_say ok
 """
 
-_REPORT = r"""
-_h_size() {
-  _h_s=0; [ -f "$1" ] || return 0
-  if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
-  _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
-}
+REPORT = (
+    SIZE
+    + r"""
 _h_report() {
   _h_size "$_h_d/$_h_i.out"; _h_o=$_h_s
   _h_size "$_h_d/$_h_i.err"; _h_e=$_h_s
@@ -109,8 +101,21 @@ _h_report() {
   if [ "$((_h_o + _h_e))" -le "$_h_l" ]; then
     _h_say out; [ "$_h_o" -eq 0 ] || _h_encode <"$_h_d/$_h_i.out"
     _h_say err; [ "$_h_e" -eq 0 ] || _h_encode <"$_h_d/$_h_i.err"
+  elif [ "$_h_b" -gt 0 ]; then
+    _h_say outsum; _h_sums "$_h_d/$_h_i.out" "$_h_o"
+    _h_say errsum; _h_sums "$_h_d/$_h_i.err" "$_h_e"
   fi
   _h_say end
+}
+_h_sums() {
+  _h_j=0
+  while [ "$_h_j" -lt "$2" ]; do
+    _h_s=$(($2 - _h_j))
+    dd if="$1" bs=@PIECE@ skip=$((_h_j / @PIECE@)) count="$_h_b" 2>/dev/null |
+      if [ "$_h_s" -lt $((_h_b * @PIECE@)) ]; then head -c "$_h_s"; else cat; fi |
+      { sha256sum || shasum -a 256 || openssl dgst -sha256 -r; } 2>/dev/null
+    _h_j=$((_h_j + _h_b * @PIECE@))
+  done
 }
 _h_finish() {
   echo "$@" >"$_h_d/$_h_i.tmp" && mv -f "$_h_d/$_h_i.tmp" "$_h_d/$_h_i.rc"
@@ -126,10 +131,11 @@ _h_held() {
   done 2>/dev/null
   [ -z "$_h_k" ] || sleep 0.1
 }
-""".replace("@MARK@", COMMAND_ID_VARIABLE)
+""".replace("@MARK@", COMMAND_ID_VARIABLE).replace("@PIECE@", str(PIECE))
+)
 
 _LOOK = r"""
-umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4
+umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4 _h_b=$5
 exec 2>/dev/null
 _h_lease
 if mkdir "$_h_d/$_h_i.claim"; then echo fenced >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
@@ -175,13 +181,28 @@ done
 _h_say done
 """.replace("@KILL@", KILL_SCRIPT)
 
+_PIECE = r"""
+_h_piece() {
+  if command -v dd >/dev/null; then dd if="$1" bs=@PIECE@ skip="$2" count="$3" | _h_encode
+  else tail -c "+$(($2 * @PIECE@ + 1))" "$1" | head -c "$(($3 * @PIECE@))" | _h_encode; fi
+}
+""".replace("@PIECE@", str(PIECE))
+
 _READ = r"""
 _h_n=$1; exec 2>/dev/null
-_h_say piece
-if command -v dd >/dev/null; then dd if="$2" bs=@PIECE@ skip="$3" count="$4" | _h_encode
-else tail -c "+$(($3 * @PIECE@ + 1))" "$2" | head -c "$(($4 * @PIECE@))" | _h_encode; fi
+_h_say piece; _h_piece "$2" "$3" "$4"
 _h_say end
-""".replace("@PIECE@", str(PIECE))
+"""
+
+_FOLLOW = r"""
+_h_n=$1 _h_d=$2 _h_i=$3; exec 2>/dev/null
+_h_lease
+_h_size "$_h_d/$_h_i.out"; _h_o=$_h_s
+_h_size "$_h_d/$_h_i.err"; _h_say status "$_h_o" "$_h_s" running
+_h_say out; [ "$_h_o" -eq 0 ] || _h_piece "$_h_d/$_h_i.out" "$4" "$6"
+_h_say err; [ "$_h_s" -eq 0 ] || _h_piece "$_h_d/$_h_i.err" "$5" "$6"
+_h_say end
+"""
 
 _ERASE = r"""
 _h_n=$1 _h_d=$2; shift 2; umask 077
@@ -200,13 +221,18 @@ rm -rf -- "$2"
 """
 
 
-def _service(script: str, *args: str) -> str:
+def service(script: str, *args: str) -> str:
     """Command text that runs one of our scripts, whatever shell gets it and however it arrives."""
     words = " ".join(_shell.quote(arg) for arg in args)
-    return f"exec /bin/sh -c {_shell.quote(_COMMON + script)} sh {words} </dev/null"
+    return f"exec /bin/sh -c {_shell.quote(script)} sh {words} </dev/null"
 
 
-def _encoder(encoder: str) -> str:
+def _service(script: str, *args: str) -> str:
+    return service(COMMON + script, *args)
+
+
+def encoder_text(encoder: str) -> str:
+    """The shell function that encodes output."""
     return f"_h_encode() {{ {ENCODERS[encoder]}; }}\n"
 
 
@@ -220,10 +246,14 @@ def renew_text(nonce: str, home: str) -> str:
     return _service(_RENEW, nonce, home)
 
 
-def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str) -> str:
+def look_text(nonce: str, home: str, command_id: str, inline: int, encoder: str, *, sums: bool = False) -> str:
     """Tell what became of a command. One that has not started never will: the look takes its claim."""
-    script = _encoder(encoder) + _REPORT + _LOOK
-    return _service(script, nonce, home, command_id, str(inline))
+    script = encoder_text(encoder) + REPORT + _LOOK
+    return _service(script, nonce, home, command_id, str(inline), str(_block_pieces(sums=sums)))
+
+
+def _block_pieces(*, sums: bool) -> int:
+    return BLOCK // PIECE if sums else 0
 
 
 def kill_text(nonce: str, home: str, command_id: str, grace: float) -> str:
@@ -234,7 +264,13 @@ def kill_text(nonce: str, home: str, command_id: str, grace: float) -> str:
 
 def read_text(nonce: str, path: str, skip: int, count: int, encoder: str) -> str:
     """Encode `count` pieces of an output file, `skip` pieces from its start."""
-    return _service(_encoder(encoder) + _READ, nonce, path, str(skip), str(count))
+    return _service(encoder_text(encoder) + _PIECE + _READ, nonce, path, str(skip), str(count))
+
+
+def follow_text(nonce: str, home: str, command_id: str, skip: tuple[int, int], count: int, encoder: str) -> str:
+    """Encode what a running command has written: of each stream `count` pieces, `skip` pieces from its start."""
+    script = encoder_text(encoder) + SIZE + _PIECE + _FOLLOW
+    return _service(script, nonce, home, command_id, *map(str, skip), str(count))
 
 
 def erase_text(nonce: str, home: str, ids: Iterable[str]) -> str:
@@ -250,118 +286,3 @@ def remove_text(nonce: str, home: str) -> str:
 def dispatch_text(home: str, command_id: str) -> str:
     """The constant text that starts a staged command."""
     return f"exec /bin/sh {_shell.quote(f'{home}/{command_id}.sh')} </dev/null"
-
-
-_PROLOGUE = r"""\set +e +u +x +f +v +C +a
-\unset -f unset set command test printf echo cat cd rm mv ls wc read trap exit eval export kill true umask 2>/dev/null
-\unalias -a 2>/dev/null
-exec 2>/dev/null
-_h_m=$(umask); umask 077
-"""
-
-_CLAIM = r"""
-mkdir "$_h_d/$_h_i.claim" || { _h_say dup; exit 0; }
-echo $$ >"$_h_d/$_h_i.pid" || _h_finish full
-rm -f -- "$_h_d/$_h_i.sh"@TRASH@
-@CLAIMS@[ ! -e "$_h_d/$_h_i.sh" ] || _h_finish unlink
-[ -f "$_h_d/lease" ] || _h_finish home
-_h_lease
-[ ! -e "$_h_d/$_h_i.stop" ] || _h_finish stopped
-"""
-
-_CHECK_STDIN = r"""
-[ -f "$_h_d/$_h_i.in" ] || _h_finish open
-_h_size "$_h_d/$_h_i.in"; [ "$_h_s" -eq @SIZE@ ] || _h_finish short
-"""
-
-_NORMALISE = r"""
-[ "$_h_r" -gt 383 ] && _h_r=$((_h_r - 256))
-[ "$_h_r" -gt 255 ] && _h_r=$((_h_r - 128))
-_h_held
-_h_finish "$_h_r"$_h_k
-"""
-
-_BECOME = r"""
-if command -v setsid >/dev/null 2>&1; then exec setsid /bin/sh -c 'exec "$@"' sh "$@"; fi
-exec "$@"
-"""
-"""A session of its own, so that a kill finds what has left the command's environment and parents."""
-
-_FROM_FILE = (
-    '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;'
-    'while IFS= read -r _h_l<&8||[ -n "$_h_l" ];do _h_s=$_h_s$_h_l$_h_n;done;exec 8<&-;'
-    'eval "unset _h_n _h_l _h_s;$_h_s"'
-)
-"""Runs a script that is too long for an argument from descriptor 8, and leaves stdin alone."""
-
-
-def command_script(
-    command: Command,
-    home: str,
-    encoder: str,
-    *,
-    inline: int,
-    stdin_size: int | None,
-    trash: Sequence[str] = (),
-    claims: Sequence[str] = (),
-) -> bytes:
-    """The staged script: claim, check, open, unlink, run, report.
-
-    Args:
-        command: What to run; a program text that is its own file must be replaced by `file_program` before.
-        home: The private directory.
-        encoder: A key of `ENCODERS`.
-        inline: Bytes of output up to which the report carries it; more is read back.
-        stdin_size: Bytes staged as stdin; None when there is none.
-        trash: Ids of ended commands whose files can go.
-        claims: Ids of commands so long ended that no dispatch of them can still be under way.
-    """
-    head = f"_h_d={_shell.quote(home)} _h_i={command.id} _h_n={command.nonce} _h_l={inline}\n"
-    files = "".join(f' "$_h_d"/{old}.[!c]*' for old in trash)
-    old_claims = "".join(f' "$_h_d/{old}.claim"' for old in claims)
-    check = "" if stdin_size is None else _CHECK_STDIN.replace("@SIZE@", str(stdin_size))
-    text = (
-        _PROLOGUE,
-        head,
-        _COMMON,
-        _encoder(encoder),
-        _REPORT,
-        _CLAIM.replace("@TRASH@", files).replace("@CLAIMS@", f"rmdir --{old_claims}\n" if claims else ""),
-        check,
-        _group(command, with_stdin=stdin_size is not None),
-        _NORMALISE,
-    )
-    return "".join(text).encode("ascii")
-
-
-def is_long(command: Command, limit: int) -> bool:
-    """Whether the program text needs a file of its own."""
-    return isinstance(command.program, str) and len(command.program.encode("utf-8", "surrogateescape")) > limit
-
-
-FILE_PROGRAM = ("/bin/sh", "-c", _FROM_FILE, "sh")
-"""Stands for a program text that is staged as ``ID.cmd``."""
-
-
-def _group(command: Command, *, with_stdin: bool) -> str:
-    """Open, unlink, and only then run: a group whose redirections must all have worked."""
-    staged = [name for name, used in (("in", with_stdin), ("cmd", command.program == FILE_PROGRAM)) if used]
-    unlink = "".join(f'rm -f -- "$_h_d/$_h_i.{name}"\n' for name in staged)
-    gone = " && ".join(f'[ ! -e "$_h_d/$_h_i.{name}" ]' for name in staged) or "true"
-    source = '"$_h_d/$_h_i.in"' if with_stdin else "/dev/null"
-    program = ' 8<"$_h_d/$_h_i.cmd"' if "cmd" in staged else ""
-    return (
-        f"_h_w=open _h_r=\n{{\n_h_w=unlink\n{unlink}if {gone}; then\n_h_w=\n(\n{_body(command)})\n_h_r=$?\nfi\n"
-        f'}} <{source} >"$_h_d/$_h_i.out" 9>"$_h_d/$_h_i.err"{program}\n'
-        '[ -z "$_h_w" ] || _h_finish "$_h_w"\n'
-    )
-
-
-def _body(command: Command) -> str:
-    """What the command's own process does before it becomes the command."""
-    argv = command.program if isinstance(command.program, tuple) else ("/bin/sh", "-c", command.program, "sh")
-    args = argv if command.cwd is None else (command.nonce, command.cwd, *argv)
-    enter = "" if command.cwd is None else _shell.ENTER + "\n"
-    variables = {**command.env, COMMAND_ID_VARIABLE: command.id}
-    errors = "2>&1" if command.merge_stderr else "2>&9"
-    return f'umask "$_h_m"\nexec {errors} 9>&-\n{_shell.assign_args(args)}\n{_shell.exports(variables)}{enter}{_BECOME}'

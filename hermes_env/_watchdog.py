@@ -8,18 +8,19 @@ import threading
 
 _SCRIPT = r"""
 trap '' INT TERM HUP; cd /; unset IFS
-run=' '
 while IFS= read -r l; do
   set -- $l
   case $1 in
-    a) run="$run$2:$3 ";;
-    d) run="${run%% "$2:$3 "*} ${run#* "$2:$3 "}";;
+    a) eval "_he_run_$2=$3";;
+    d) unset "_he_run_$2";;
   esac
 done
+run=$(set | while IFS= read -r l; do case $l in (_he_run_*) echo "${l#_he_run_}";; esac; done)
 set --
 for r in $run; do
-  kill -s KILL -- "-${r%%:*}" 2>/dev/null
-  set -- "$@" -e "HERMES_ENV_COMMAND=${r#*:}"
+  kill -s KILL -- "-${r%%=*}" 2>/dev/null
+  r=${r#*=}; r=${r#[\"\']}
+  set -- "$@" -e "HERMES_ENV_COMMAND=${r%[\"\']}"
 done
 [ $# -gt 0 ] || exit 0
 clean=0 rounds=0
@@ -32,7 +33,10 @@ while [ "$clean" -lt 2 ] && [ "$rounds" -lt 50 ]; do
   [ -n "$hit" ] && clean=0 || clean=$((clean + 1))
 done
 """
-"""Lines ``a PID ID`` and ``d PID ID`` come and go with commands; end-of-file means that the client is gone."""
+"""Lines ``a PID ID`` and ``d PID ID`` come and go with commands; end-of-file means that the client is gone.
+
+One variable for each command: cutting pieces out of one long string took a minute for 500 commands.
+"""
 
 
 class Watchdog:

@@ -13,7 +13,7 @@ step() {
 step "format";  "$bin/ruff" format --check --quiet --output-format concise .
 step "lint";    "$bin/ruff" check --quiet --output-format concise .
 step "types";   "$bin/mypy" --no-error-summary
-step "tests";   "$bin/pytest" --no-header -q
+step "tests";   "$bin/pytest" --no-header -q --durations 15
 step "wheel";   rm -rf "$work/dist" "$work/clean"; "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" . >/dev/null
 step "clean installation of the wheel"
 "$bin/python" -m venv "$work/clean"

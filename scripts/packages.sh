@@ -15,8 +15,14 @@ need() { # PACKAGE PROGRAM...
 }
 
 need make make
+need bubblewrap bwrap
+need dropbear-bin dropbear dropbearkey
+need git git
+need iproute2 ip
+need openssl openssl
 need iptables iptables
 need docker.io dockerd containerd
+need docker-registry docker-registry
 need procps ps
 need util-linux setsid
 need openssh-server /usr/sbin/sshd
@@ -32,6 +38,7 @@ need mksh mksh
 need yash yash
 need zsh zsh
 need tcsh tcsh
+need bash bash
 # Debian's other busybox is linked to libraries that an image made of it alone does not have.
 dpkg -s busybox-static >/dev/null 2>&1 || missing="$missing busybox-static"
 if [ -n "$missing" ]; then

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable
 
-from ._connect import end_input, send
+from ._connect import end_input, receive, send
 from ._remote import StreamFilter
 
 if TYPE_CHECKING:
+    import paramiko
+
     from hermes_env import Emit, Stream
 
     from ._pool import Session
 
 _READ = 1 << 18
 """Bytes per read: 256 KiB measured fastest."""
-_DRAIN = 0.1
+_DRAIN = 0.5
 """Seconds to wait for end-of-file after the last marks: a background child may hold the streams for ever."""
-_UNMARKED_DRAIN = 2.0
-"""The same when the end is known but the marks are missing: a command can make its own streams non-blocking."""
+_SILENCE = 30.0
+"""Seconds to wait for the marks, or the server's close, when only the status has come: a busy server sends it first."""
 _SETTLE = 0.05
 """Seconds for a dying connection to be seen as dead: its channels are closed first."""
 
@@ -42,19 +44,25 @@ class _Notify(threading.Event):
 class _Output:
     """One output stream of a channel."""
 
-    def __init__(self, name: Stream, ready: Callable[[], bool], receive: Callable[[int], bytes], nonce: str) -> None:
-        self.name, self.ready, self.receive = name, ready, receive
+    def __init__(self, channel: paramiko.Channel, name: Stream, nonce: str) -> None:
+        self._channel, self._name = channel, name
+        self._ready = channel.recv_ready if name == "stdout" else channel.recv_stderr_ready
         self.filter = StreamFilter(nonce)
 
     def drain(self, emit: Emit) -> bool:
         """Pass on what has arrived; whether there was anything."""
         moved = False
-        while self.ready():
+        while self._ready():
             moved = True
-            data = self.filter.feed(self.receive(_READ))
+            data = self.filter.feed(receive(self._channel, self._name, _READ))
             if data:
-                emit(self.name, data)
+                emit(self._name, data)
         return moved
+
+    def finish(self, emit: Emit) -> None:
+        """Pass on what was held back."""
+        if rest := self.filter.flush():
+            emit(self._name, rest)
 
 
 class SshChannel:
@@ -71,10 +79,7 @@ class SshChannel:
         self.held: tuple[Stream, ...] = ()
         self.started = threading.Event()
         """The marked shell is there, or never will be."""
-        self._outputs = (
-            _Output("stdout", channel.recv_ready, channel.recv, nonce),
-            _Output("stderr", channel.recv_stderr_ready, channel.recv_stderr, nonce),
-        )
+        self._outputs = (_Output(channel, "stdout", nonce), _Output(channel, "stderr", nonce))
         channel.in_buffer.set_event(_Notify(self._wake))
         channel.in_stderr_buffer.set_event(_Notify(self._wake))
         channel.status_event = _Notify(self._wake)
@@ -124,9 +129,9 @@ class SshChannel:
         while True:
             self._wake.clear()
             # Looked at before the buffers: whatever comes before the end is then in them.
-            ended, over = self._ended(), self._channel.closed
+            over = self._channel.closed
             self._drain_all(emit)
-            if self._is_done(ended=ended, over=over):
+            if self._is_done(over=over):
                 break
             self._wake.wait(self._patience(tick()))
         self._finish(emit)
@@ -135,9 +140,6 @@ class SshChannel:
         """Not used: the framework pumps this channel."""
         raise NotImplementedError
 
-    def _ended(self) -> bool:
-        return bool(self._channel.eof_received) and self._known()
-
     def _known(self) -> bool:
         return self._marked() or self._channel.exit_status != -1
 
@@ -145,25 +147,29 @@ class SshChannel:
         return all(output.filter.status is not None for output in self._outputs)
 
     def _drain_all(self, emit: Emit) -> None:
+        was_marked = self._marked()
         moved = [output.drain(emit) for output in self._outputs]
         if any(moved):
             self.session.link.guard.heard()
-            if self._drain_until is not None and not self._marked():
-                self._drain_until = time.monotonic() + _UNMARKED_DRAIN
+            if not was_marked:
+                self._drain_until = None
         if any(output.filter.started for output in self._outputs):
             self.started.set()
 
-    def _is_done(self, *, ended: bool, over: bool) -> bool:
+    def _is_done(self, *, over: bool) -> bool:
         if self._aborted:
             raise ConnectionError("the channel was given up")
-        if ended or over:
+        if over:
+            # The server closes the channel when it is through with it; to be faster than that ends some servers.
             return True
         if self._drain_until is None and self._known():
-            drain = _DRAIN if self._marked() else _UNMARKED_DRAIN
-            self._drain_until = time.monotonic() + drain
+            self._drain_until = time.monotonic() + (_DRAIN if self._marked() else _SILENCE)
         if self._drain_until is None or time.monotonic() < self._drain_until:
             return False
-        self.held = ("stdout", "stderr")
+        if not self._marked():
+            raise ConnectionError("the command has ended, but the end of its output did not come")
+        if not self._channel.eof_received:
+            self.held = ("stdout", "stderr")
         return True
 
     def _patience(self, wait: float | None) -> float | None:
@@ -174,9 +180,7 @@ class SshChannel:
 
     def _finish(self, emit: Emit) -> None:
         for output in self._outputs:
-            rest = output.filter.flush()
-            if rest:
-                emit(output.name, rest)
+            output.finish(emit)
         self.started.set()
 
     # -- end ------------------------------------------------------------------------------------------------------

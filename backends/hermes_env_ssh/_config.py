@@ -90,7 +90,7 @@ class HostConfig:
     @property
     def user(self) -> str:
         """The account to log in to."""
-        return self._user or self.get("user") or getpass.getuser()
+        return self._user or self.get("user") or _local_user()
 
     @property
     def tokens(self) -> dict[str, str]:
@@ -100,7 +100,7 @@ class HostConfig:
             "n": self.host,
             "p": self.get("port") or "22",
             "r": self.user,
-            "u": getpass.getuser(),
+            "u": _local_user(),
             "d": os.path.expanduser("~"),
             "i": str(os.getuid()),
             "k": self.get("hostkeyalias") or self.host,
@@ -169,7 +169,7 @@ class HostConfig:
             "host": lambda: self.host_name,
             "originalhost": lambda: self.host,
             "user": lambda: self.user,
-            "localuser": getpass.getuser,
+            "localuser": _local_user,
         }
         if criterion not in subjects or not value:
             raise InvalidArgument("config", f"{where}: `Match {criterion}` is not supported")
@@ -209,6 +209,14 @@ def _lines(path: str) -> Iterator[tuple[int, str, str]]:
         found = re.match(r"\s*(\w+)(?:\s*=\s*|\s+|$)(.*)$", line)
         if found is not None:
             yield number, found[1].lower(), found[2].strip()
+
+
+def _local_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run as a number without a name.
+        return str(os.getuid())
 
 
 def _split(value: str, where: str) -> list[str]:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import socket
-import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import paramiko
 from hermes_env import BackendUnavailable
 
 from ._hosts import HostKey
+from ._sockets import through_command, tune
 
 if TYPE_CHECKING:
     from ._target import Target
@@ -39,6 +40,35 @@ _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 _ERRORS = (paramiko.SSHException, OSError, EOFError)
 
 
+class _Transport(paramiko.Transport):
+    """A transport that drops what a thread still wants to send for a channel that was closed meanwhile.
+
+    Paramiko prepares a message under the channel's lock and sends it after letting go of that. When the server closes
+    the channel in between, the message follows our own CLOSE: OpenSSH and dropbear then end the whole connection, and
+    when a new channel has got the number, a command gets another one's bytes.
+    """
+
+    def _send_message(self, data: paramiko.Message) -> None:
+        """Send a message; every one for a channel comes here in its final order, one at a time."""
+        channel = getattr(_sending, "channel", None)
+        # The transport below, on the way through a jump host, carries what this one sends: it must not drop a byte.
+        if channel is None or channel.get_transport() is not self or not channel.closed:
+            super()._send_message(data)  # type: ignore[misc]
+
+
+_sending = threading.local()
+
+
+@contextlib.contextmanager
+def _sending_for(channel: paramiko.Channel) -> Iterator[None]:
+    """What this thread sends now is for this channel."""
+    _sending.channel = channel
+    try:
+        yield
+    finally:
+        _sending.channel = None
+
+
 class SessionRefused(Exception):
     """The server does not open one more session now."""
 
@@ -57,6 +87,11 @@ class Connection:
     def is_alive(self) -> bool:
         """Whether it was not lost, as far as is known here."""
         return self.transport.is_active()
+
+    @property
+    def mixes_up_sessions(self) -> bool:
+        """Whether the server is dropbear: it loses sessions that are opened while others end (seen with 2022.83)."""
+        return "dropbear" in self.transport.remote_version
 
     def open_session(self, timeout: float) -> paramiko.Channel:
         """Open a session channel.
@@ -87,7 +122,8 @@ def request_exec(channel: paramiko.Channel, command: bytes) -> None:
     message.add_string(command)
     transport: Any = channel.get_transport()
     try:
-        transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
+        with _sending_for(channel):
+            transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
     except _ERRORS as error:
         raise ConnectionError("the SSH connection was lost") from error
 
@@ -99,7 +135,8 @@ def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
         BrokenPipeError: The channel or the connection is closed.
     """
     try:
-        sent: int = channel.send(cast("bytes", data))
+        with _sending_for(channel):
+            sent: int = channel.send(cast("bytes", data))
     except _ERRORS as error:
         raise BrokenPipeError("the channel is closed") from error
     if sent == 0:
@@ -109,8 +146,18 @@ def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
 
 def end_input(channel: paramiko.Channel) -> None:
     """Send end-of-file, unless nobody is there any more."""
-    with contextlib.suppress(*_ERRORS):
+    with contextlib.suppress(*_ERRORS), _sending_for(channel):
         channel.shutdown_write()
+
+
+def receive(channel: paramiko.Channel, stream: str, size: int) -> bytes:
+    """Take what has come on an output stream; the server learns that there is room again."""
+    take = channel.recv if stream == "stdout" else channel.recv_stderr
+    try:
+        with _sending_for(channel):
+            return take(size)
+    except _ERRORS as error:
+        raise ConnectionError("the SSH connection was lost") from error
 
 
 def close_channel(channel: paramiko.Channel) -> None:
@@ -128,7 +175,7 @@ def connect(target: Target) -> Connection:
     with contextlib.ExitStack() as undo:
         with _mapped(target):
             sock = _dial(target, undo)
-            transport = paramiko.Transport(sock)
+            transport = _Transport(sock)
             undo.callback(_end, transport)
             _prepare(transport, target)
             transport.start_client(timeout=target.connect_timeout)
@@ -163,10 +210,10 @@ def _dial(target: Target, undo: contextlib.ExitStack) -> Any:
             timeout=target.connect_timeout,
         )
     if target.proxy_command is not None:
-        return _through_command(target.proxy_command, undo)
+        return through_command(target.proxy_command, undo)
     sock = socket.create_connection((target.host, target.port), target.connect_timeout)
     undo.callback(sock.close)
-    _tune(sock, target)
+    tune(sock, interval=target.alive_interval, count=target.alive_count)
     return sock
 
 
@@ -174,46 +221,6 @@ def _through(target: Target, jumps: tuple[Target, ...]) -> Target:
     import dataclasses
 
     return dataclasses.replace(target, jumps=jumps) if jumps else target
-
-
-def _through_command(command: str, undo: contextlib.ExitStack) -> socket.socket:
-    """A socket whose far end is the standard streams of a command."""
-    near, far = socket.socketpair()
-    undo.callback(near.close)
-    with far:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", f"exec {command}"],
-            stdin=far.fileno(),
-            stdout=far.fileno(),
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    undo.callback(_reap, process)
-    return near
-
-
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(2.0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _tune(sock: socket.socket, target: Target) -> None:
-    """No waiting for full packets (it costs 40 ms for each command), and an end to waiting for a dead peer."""
-    interval = max(1, round(target.alive_interval))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", interval),
-        ("TCP_KEEPINTVL", interval),
-        ("TCP_KEEPCNT", target.alive_count),
-        ("TCP_USER_TIMEOUT", int(target.alive_interval * target.alive_count * 1000)),
-    ):
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _end(transport: paramiko.Transport) -> None:

@@ -81,7 +81,7 @@ class Guard:
 
     def close(self) -> None:
         """Let it leave by itself, so that nothing is left on the server."""
-        self._send(b"q\n")
+        threading.Thread(target=self._send, args=(b"q\n",), daemon=True).start()
         self._thread.join(_FAREWELL)
 
     def _ask(self, question: str, word: str, rest: str, timeout: float) -> bytes | None:
@@ -169,10 +169,10 @@ class Link:
         self.taken = 0
         """Sessions that are open or being asked for."""
         self.open = 0
-        self.limit: int | None = None
+        self.limit: int | None = 1 if self._control.mixes_up_sessions else None
         """Sessions that the server was seen to allow; None while it has not refused any."""
         self._refusals = 0
-        self._released = 0.0
+        self._refused_since = self._released = 0.0
 
     def _make_guard(self) -> Guard:
         try:
@@ -214,6 +214,8 @@ class Link:
         self.taken -= 1
         if connection is not self._data:
             return False
+        if self._refusals == 0:
+            self._refused_since = time.monotonic()
         self._refusals += 1
         if self.open:
             if self._refusals > 2 or time.monotonic() > self._released + _LAG:
@@ -223,7 +225,8 @@ class Link:
         if alone and self._refusals > _HOPELESS:
             problem = f"{self._target.name} opens no session for a command"
             raise BackendUnavailable(problem, reason="capacity")
-        return not alone and self._refusals >= _REFUSALS
+        # Sessions that others have just got may not be counted yet.
+        return not alone and self._refusals >= _REFUSALS and time.monotonic() > self._refused_since + _LAG
 
     def split(self) -> None:
         """Leave the first connection to the guard: a server with ``MaxSessions 1`` has no room for commands there."""

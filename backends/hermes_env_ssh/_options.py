@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
+from pydantic.json_schema import SkipJsonSchema
 
 from hermes_env import BackendOptions
 
-Secret = SecretStr | Callable[[], str]
+Secret = SecretStr | SkipJsonSchema[Callable[[], str]]
+"""A secret, or a function that gives it when it is needed."""
 
 
 class SshOptions(BackendOptions):

@@ -25,6 +25,8 @@ _LAG = 0.02
 """Seconds before asking again: a server takes a moment to forget a session that was closed."""
 _SPARE_LIFE = 60.0
 """Seconds that a spare session may wait: a command must not find the login environment of long ago."""
+_FAREWELL = 2.0
+"""Seconds for the spare session to be closed in an orderly way."""
 _ATTEMPTS = 3
 """Connections lost one after the other, before a session was open, until a command is refused."""
 
@@ -271,6 +273,7 @@ class Pool:
             links, self._links = self._links, []
             self._changed.notify_all()
         if self._warmer.ident is not None:
-            self._warmer.join()
+            # It may be waiting for a server that has gone silent: then closing its link ends the wait.
+            self._warmer.join(_FAREWELL)
         for link in links:
             link.close()

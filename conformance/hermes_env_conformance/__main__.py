@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+
+from hermes_env import BackendNotFound, BackendUnavailable, load_backend, options_from_arguments
 
 from ._corpus import PROFILES
+from ._documents import coverage_table
+from ._explain import explain
 from ._lab import WORKSPACE
 from ._report import schema
-from ._run import USAGE, run
+from ._run import UNAVAILABLE, USAGE, run
 from ._suite import CHAPTERS, LAWS
 
 
@@ -26,15 +30,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for law in LAWS.values():
             print(f"{law.chapter:<10} {law.name}\n           {law.statement}")  # noqa: T201 - a command prints
         return 0
+    if given.table:
+        print(coverage_table())  # noqa: T201 - a command prints
+        return 0
+    if given.explain:
+        return _explain(given.explain)
     if given.name is None:
         parser.print_usage(sys.stderr)
         return USAGE
     try:
-        options = dict(parse_option(text) for text in given.option)
+        options = options_from_arguments(load_backend(given.name), given.name, given.option)
         gaps = dict(_pair(text) for text in given.gap)
-    except ValueError as error:
+    except (BackendNotFound, ValueError) as error:
         print(f"usage: {error}", file=sys.stderr)  # noqa: T201 - a command prints
         return USAGE
+    except BackendUnavailable as error:
+        print(f"unavailable ({error.reason}): {error}", file=sys.stderr)  # noqa: T201 - a command prints
+        return UNAVAILABLE
     return run(
         given.name,
         options=options,
@@ -46,7 +58,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         patience=given.patience,
         workspace=given.workspace,
         against=given.against,
+        variant=given.variant,
     )
+
+
+def _explain(name: str) -> int:
+    if name not in LAWS:
+        close = difflib.get_close_matches(name, LAWS, 3)
+        print(f"usage: there is no law {name!r}; close: {', '.join(close)}", file=sys.stderr)  # noqa: T201 - a command prints
+        return USAGE
+    print(explain(LAWS[name]))  # noqa: T201 - a command prints
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,32 +79,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="backend: entry point name or module:Class")
     parser.add_argument(
-        "--option", action="append", default=[], metavar="K=V", help="option of the backend; V may be JSON"
+        "--option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="option of the backend; V may be JSON, never a secret",
     )
     parser.add_argument("--profile", choices=PROFILES, default="default")
     parser.add_argument("--chapter", action="append", default=[], help=f"only this one of: {', '.join(CHAPTERS)}")
     parser.add_argument("--law", action="append", default=[], metavar="NAME", help="only this law")
     parser.add_argument("--gap", action="append", default=[], metavar="LAW=REASON", help="a known gap")
-    parser.add_argument("--report", metavar="DIR", help="write the JSON report and its schema there")
+    parser.add_argument("--report", metavar="DIR", help="write JSON, JUnit and Markdown reports there")
     parser.add_argument("--patience", type=float, default=30.0, metavar="SECONDS")
     parser.add_argument("--workspace", default=WORKSPACE, metavar="PATH", help="directory inside, for the laws' files")
     parser.add_argument("--against", metavar="TEXT", help="what this proves the backend against")
     parser.add_argument("--laws", action="store_true", help="list all laws and stop")
+    parser.add_argument("--table", action="store_true", help="print the table of cancellation, in Markdown, and stop")
+    parser.add_argument("--explain", metavar="LAW", help="what a law is for and what breaks it, and stop")
+    parser.add_argument("--variant", action="store_true", help="only what another shell, image or user could break")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of the report and stop")
     return parser
-
-
-def parse_option(text: str) -> tuple[str, Any]:
-    """``K=V`` with V as JSON where it is JSON, else as text.
-
-    Raises:
-        ValueError: There is no ``=``.
-    """
-    name, value = _pair(text)
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _pair(text: str) -> tuple[str, str]:

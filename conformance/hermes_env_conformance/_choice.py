@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from ._oracle import Oracle
 
 
-def choose_laws(chapters: Collection[str], laws: Collection[str]) -> list[str]:
+def choose_laws(chapters: Collection[str], laws: Collection[str], *, variant: bool = False) -> list[str]:
     """Names of the laws of these chapters, or of these laws; all of them when neither is given.
+
+    Args:
+        chapters: Only these chapters.
+        laws: Only these laws.
+        variant: Only the laws that another shell, image or user could break.
 
     Raises:
         InvalidArgument: There is no such chapter or law.
@@ -27,7 +32,9 @@ def choose_laws(chapters: Collection[str], laws: Collection[str]) -> list[str]:
             hint = f"; known: {', '.join(CHAPTERS)}" if kind == "chapter" else ""
             raise InvalidArgument(kind, f"there is none named {', '.join(unknown)}{hint}")
     return [
-        name for name, law in LAWS.items() if (not chapters or law.chapter in chapters) and (not laws or name in laws)
+        name
+        for name, law in LAWS.items()
+        if (not chapters or law.chapter in chapters) and (not laws or name in laws) and (law.variant or not variant)
     ]
 
 

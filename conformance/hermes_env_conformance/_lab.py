@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from . import _check, _corpus
+from ._faults import Faults, HookFaults
 from ._law import NOT_APPLICABLE, Hung, within
 from ._oracle import Oracle, dump
 
@@ -62,8 +63,9 @@ class Bench:
         oracle: Oracle,
         settings: Settings,
         first: BaseEnvironment | None = None,
+        faults: Callable[[BaseEnvironment], Faults] = HookFaults,
     ) -> None:
-        self.opener, self.oracle, self.settings = opener, oracle, settings
+        self.opener, self.oracle, self.settings, self.faults = opener, oracle, settings, faults
         self._env = first
         self._base: str | None = None
         self._moment: float | None = None
@@ -91,7 +93,7 @@ class Bench:
         if self._moment is None:
             start = time.monotonic()
             self.env.exec("true")
-            self._moment = 0.3 + 10 * (time.monotonic() - start)
+            self._moment = 0.15 + 15 * (time.monotonic() - start)
         return self._moment
 
     def abandon(self) -> None:
@@ -181,17 +183,20 @@ class Lab:
         """A number that depends on the profile."""
         return {"quick": quick, "default": default, "full": full}[self.settings.profile]
 
-    def examples(self, quick: int, default: int, full: int) -> hypothesis.settings:
+    def examples(
+        self, quick: int, default: int, full: int, *, steps: int = 50, shrink: bool = False
+    ) -> hypothesis.settings:
         """Hypothesis settings: the same examples in every run, and no deadline but the law's own."""
+        phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
         return hypothesis.settings(
             max_examples=self.scale(quick, default, full),
+            stateful_step_count=steps,
             deadline=None,
             database=None,
-            phases=(
-                hypothesis.Phase.explicit,
-                hypothesis.Phase.generate,
-            ),  # shrinking would take longer than the law may
+            # Shrinking takes longer than a law may, unless the law bounds it.
+            phases=(*phases, hypothesis.Phase.shrink) if shrink else phases,
             derandomize=True,
+            print_blob=False,
             suppress_health_check=list(hypothesis.HealthCheck),
         )
 
@@ -212,11 +217,19 @@ class Lab:
         if not condition:
             pytest.skip(NOT_APPLICABLE + reason)
 
+    def faults(self) -> Faults:
+        """Means to make the next command of the shared environment go wrong; the law ends them."""
+        return self.bench.faults(self.env)
+
     def open(self, **settings: Any) -> BaseEnvironment:
         """Another environment of the same backend; closed when the law ends."""
         env = self.bench.opener(**settings)
         self._opened.append(env)
         return env
+
+    def later(self, close: Callable[[], None]) -> None:
+        """Call this when the law ends."""
+        self._closers.append(close)
 
     def sh(self, script: str, **settings: Any) -> ExecResult:
         """Run a helper script in the law's directory and demand that it works."""
@@ -316,4 +329,6 @@ class Lab:
     def _close_all(self) -> None:
         for env in self._opened:
             env.close()
+        for close in self._closers:
+            close()
         self.bench.replace_if_gone()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,17 @@ class Law:
     needs: tuple[str, ...]
     variant: bool
     """Is also run by variants of a backend: other shells, images and users."""
+    covers: tuple[str, ...] = ()
+    """Of cancellation: ``state: event``."""
 
 
-def law(*needs: str, variant: bool = False) -> Callable[[Body], Body]:
+def law(*needs: str, variant: bool = False, covers: Sequence[str] = ()) -> Callable[[Body], Body]:
     """Make a method a law.
 
     Args:
         *needs: Capabilities without which the law says nothing: ``"streaming"`` or ``"kill_scope=command"``.
         variant: Variants of a backend run it too.
+        covers: Of cancellation: every ``state: event`` that it is about.
     """
 
     def decorate(body: Body) -> Body:
@@ -55,7 +59,7 @@ def law(*needs: str, variant: bool = False) -> Callable[[Body], Body]:
                 pytest.skip(NOT_APPLICABLE + reason)
             body(self, lab)
 
-        guarded.law = Law(body.__name__, chapter, statement, needs, variant)  # type: ignore[attr-defined]
+        guarded.law = Law(body.__name__, chapter, statement, needs, variant, tuple(covers))  # type: ignore[attr-defined]
         return guarded
 
     return decorate
@@ -111,7 +115,9 @@ def _stack(thread: threading.Thread) -> str:
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the only way to see where it hangs
     if frame is None:
         return "  (ended meanwhile)"
-    return "".join(traceback.format_stack(frame)[-4:]).rstrip()
+    lines = traceback.format_stack(frame)
+    own = [line for line in lines[:-3] if os.path.dirname(__file__) in line and "_law.py" not in line]
+    return "".join([*own[-2:], *lines[-3:]]).rstrip()
 
 
 def laws_of(suite: type) -> dict[str, Law]:

@@ -66,9 +66,9 @@ class LifecycleLaws:
     def test_close_ends_what_runs(self, lab: Lab) -> None:
         """Closing ends every running command with its children, and whoever waits for one is told."""
         mark, env = f"HERMES_LAW_{secrets.token_hex(8)}", lab.open()
-        process = env.start("(sleep 600) & echo up; sleep 600", env={mark: "1"})
-        for _ in process:
-            break
+        env.exec(["mkdir", "-p", lab.root], check=True)
+        process = env.start("(sleep 600) & : >up; sleep 600", cwd=lab.root, env={mark: "1"})
+        lab.until(lambda: env.exec(["test", "-e", lab.path("up")]).ok, "the command runs")
         waiting = threading.Thread(target=lambda: _swallow(lambda: process.wait(lab.patience)))
         waiting.start()
         with lab.soon("close"):

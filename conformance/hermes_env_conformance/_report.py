@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from . import _documents, _levels
 from ._record import Entry, Outcome, Recorder, Subject, versions
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ class CapabilityReport(_Model):
     observed: bool | int | str | None = Field(description="null where it cannot be found out by trying.")
 
 
+class LevelReport(_Model):
+    """Whether one level was reached."""
+
+    name: str
+    meaning: str
+    denied_by: list[str] = Field(description="Laws and capabilities that deny it; empty when it was reached.")
+
+
 class ConformanceReport(_Model):
     """One run of the suite against one backend."""
 
@@ -59,6 +68,8 @@ class ConformanceReport(_Model):
     versions: dict[str, str]
     system: str | None = Field(description="`uname -srm` inside the environment.")
     user: str | None = Field(description="`id` inside the environment.")
+    level: str | None = Field(description="The highest level that was reached.")
+    levels: list[LevelReport]
     capabilities: list[CapabilityReport]
     laws: list[LawReport]
 
@@ -81,6 +92,10 @@ def _build_one(recorder: Recorder, name: str, subject: Subject) -> ConformanceRe
     def count(outcome: Outcome) -> int:
         return sum(entry.outcome == outcome for entry in entries)
 
+    from ._suite import LAWS
+
+    outcomes = {entry.law.name: entry.outcome for entry in entries}
+    verdicts = _levels.judge(outcomes, LAWS.values(), subject.declared)
     return ConformanceReport(
         backend=suite.backend or name,
         environment=subject.environment,
@@ -96,6 +111,11 @@ def _build_one(recorder: Recorder, name: str, subject: Subject) -> ConformanceRe
         versions=versions(),
         system=seen.system if seen else None,
         user=seen.user if seen else None,
+        level=_levels.reached(verdicts),
+        levels=[
+            LevelReport(name=one.level.name, meaning=one.level.meaning, denied_by=list(one.denied_by))
+            for one in verdicts
+        ],
         capabilities=_capabilities(subject),
         laws=[_law(entry) for entry in entries],
     )
@@ -124,12 +144,14 @@ def _capabilities(subject: Subject) -> list[CapabilityReport]:
 
 
 def write(reports: list[ConformanceReport], directory: str) -> list[str]:
-    """Write ``<backend>.json`` for each report, and ``conformance.schema.json``; returns the paths."""
+    """Write ``<backend>.json``, ``.xml`` (JUnit) and ``.md`` for each report; returns the paths."""
     os.makedirs(directory, exist_ok=True)
     documents = {"conformance.schema.json": json.dumps(schema(), indent=2)}
     for report in reports:
         plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in report.backend)
         documents[f"{plain}.json"] = report.model_dump_json(indent=2)
+        documents[f"{plain}.xml"] = _documents.junit(report)
+        documents[f"{plain}.md"] = _documents.markdown(report)
     paths = []
     for name, text in documents.items():
         path = os.path.join(directory, name)
@@ -162,6 +184,12 @@ def show(report: ConformanceReport, console: Console) -> None:
         table.add_row(row.name, _cell(row.declared), _cell(row.observed))
     console.print(table)
     console.print(_chapters(report))
+    console.print(f"level: {report.level or 'none'}", highlight=False)
+    for level in report.levels:
+        if level.denied_by:
+            more = f" and {len(level.denied_by) - 3} more" if len(level.denied_by) > 3 else ""
+            console.print(Text(f"  {level.name} is denied by {'; '.join(level.denied_by[:3])}{more}"))
+            break
     console.print(
         f"proven against: {report.proven_against}; oracle: {report.oracle}; profile: {report.profile}; "
         f"inside: {report.system}",

@@ -35,7 +35,7 @@ HELD, BROKEN, USAGE, UNAVAILABLE = 0, 1, 2, 3
 _MARKS = {"passed": ".", "failed": "F", "gap": "g", "not_applicable": "-"}
 
 
-def run(
+def run(  # noqa: PLR0913 - each is a choice of its own
     backend: str,
     *,
     options: Mapping[str, Any] | None = None,
@@ -48,6 +48,7 @@ def run(
     workspace: str = WORKSPACE,
     against: str | None = None,
     oracle: Oracle | None = None,
+    variant: bool = False,
     stream: IO[str] | None = None,
 ) -> int:
     """Run the suite; the last line printed is ``N passed, M failed, K gaps``.
@@ -59,11 +60,12 @@ def run(
         chapters: Only these chapters.
         laws: Only these laws.
         known_gaps: Laws that do not hold yet, each with its reason.
-        report: Directory for the JSON report and its schema.
+        report: Directory for the reports (JSON and its schema, JUnit, Markdown).
         patience: Seconds within which something that has to happen must have happened; a law may take four times that.
         workspace: Directory inside the environment where the laws may work.
         against: What the backend is proven against; None is live, today.
         oracle: Tells what really arrived; None is another program inside.
+        variant: Only the laws that another shell, image or user of a backend could break.
         stream: Where to print; None is standard output.
 
     Returns:
@@ -71,7 +73,7 @@ def run(
     """
     out = stream or sys.stdout
     try:
-        chosen = choose_laws(chapters, laws)
+        chosen = choose_laws(chapters, laws, variant=variant)
         settings: dict[str, Any] = {
             "options": options,
             "profile": profile,

@@ -9,8 +9,13 @@ import pytest
 
 from hermes_env import BaseEnvironment, open_environment
 
+from ._aio import AioLaws
+from ._cancellation import CancellationLaws
+from ._faults import Faults, HookFaults
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
+from ._files_sequence import FileSequenceLaws
+from ._files_trees import FileTreeLaws
 from ._lab import WORKSPACE, Bench, Lab, Settings
 from ._law import Law, laws_of
 from ._lifecycle import LifecycleLaws
@@ -20,6 +25,7 @@ from ._process import ProcessLaws
 from ._record import Recorder
 from ._secrecy import SecrecyLaws
 from ._stdin import StdinLaws
+from ._tools import ToolLaws
 
 if TYPE_CHECKING:
     from ._corpus import Profile
@@ -28,7 +34,20 @@ _BENCH = pytest.StashKey[Bench]()
 
 
 # pytest collects the last base first, so the chapters stand in reverse.
-class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws, ProcessLaws, OutputLaws, StdinLaws):
+class ConformanceSuite(
+    AioLaws,
+    LifecycleLaws,
+    CancellationLaws,
+    SecrecyLaws,
+    ToolLaws,
+    FileTreeLaws,
+    FileSequenceLaws,
+    FileNameLaws,
+    FileContentLaws,
+    ProcessLaws,
+    OutputLaws,
+    StdinLaws,
+):
     """All laws of the contract, for one backend.
 
     A plugin's own test file holds no more than::
@@ -63,6 +82,10 @@ class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws
         """Open one more environment of the backend."""
         return open_environment(self.backend, **{**self.options, **settings})
 
+    def faults(self, env: BaseEnvironment) -> Faults:
+        """Means to make commands of an environment go wrong on their way; give others for a provider's own ways."""
+        return HookFaults(env)
+
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         check_laws(cls)
@@ -86,7 +109,7 @@ class ConformanceSuite(LifecycleLaws, SecrecyLaws, FileNameLaws, FileContentLaws
         node: pytest.Class = request.node.getparent(pytest.Class)
         if _BENCH not in node.stash:
             settings = Settings(self.profile, self.patience, self.workspace)
-            bench = Bench(self.open_environment, self.oracle, settings, type(self).first)
+            bench = Bench(self.open_environment, self.oracle, settings, type(self).first, self.faults)
             node.stash[_BENCH] = bench
             node.addfinalizer(bench.close)
         return node.stash[_BENCH]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.003
 _INSIDE = """
-echo ready
+: >looking
 n=0; while [ ! -e stop-looking ] && [ $n -lt 2400 ]; do n=$((n+1))
   for f in $(grep -lsF -f needle /proc/[0-9]*/cmdline); do
     IFS= read -r name <"${f%cmdline}comm" 2>/dev/null; echo "$f $name"
@@ -24,6 +24,19 @@ n=0; while [ ! -e stop-looking ] && [ $n -lt 2400 ]; do n=$((n+1))
   sleep 0.05
 done
 """
+
+
+_FIND = """
+for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do
+  [ -d "$d" ] && find "$d" -maxdepth DEPTH -xdev -type f -newer mark ! -path "*/proc/*" -exec grep -lsF -f needle {} +
+done 2>/dev/null | grep -v "^$PWD/needle$"
+:
+"""
+
+
+def files_with(lab: Lab, *, depth: int = 4) -> set[str]:
+    """Files newer than the law's ``mark`` that hold what its ``needle`` holds."""
+    return set(lab.sh(_FIND.replace("DEPTH", str(depth))).text.splitlines())
 
 
 def canary() -> bytes:
@@ -64,10 +77,9 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
     The environment gets the secret in a file, for ``grep -F -f``, so that no argument list of ours holds it.
     """
     sightings = Sightings()
-    lab.sh("umask 077; cat >needle; rm -f stop-looking", stdin=secret)
+    lab.sh("umask 077; cat >needle; rm -f stop-looking looking", stdin=secret)
     inside = lab.env.start(_INSIDE, cwd=lab.root)
-    for _ in inside:
-        break
+    lab.until_exists("looking")
     stop = threading.Event()
 
     def look() -> None:
@@ -82,9 +94,9 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
         stop.set()
         thread.join()
         lab.sh(": >stop-looking")
-        lines = inside.wait(lab.deadline).text.splitlines()[1:]
+        lines = inside.wait(lab.deadline).text.splitlines()
         sightings.found.update(f"inside: {line.partition(' ')[2]}" for line in lines)
-        lab.sh("rm -f needle")
+        lab.sh("rm -f needle looking")
 
 
 class Ears(logging.Handler):

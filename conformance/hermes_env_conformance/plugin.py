@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hermes_env import InvalidArgument
+from hermes_env import BackendNotFound, BackendUnavailable, load_backend, options_from_arguments
 
 from . import _report
-from .__main__ import parse_option
 from ._choice import choose_laws, make_suite
 from ._collect import ENTRY, Collector
 from ._corpus import PROFILES
@@ -18,7 +17,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What can be given on pytest's command line."""
     group = parser.getgroup("hermes_env conformance")
     group.addoption("--hermes-backend", metavar="NAME", help="run the laws against this backend")
-    group.addoption("--hermes-option", action="append", default=[], metavar="K=V", help="option of the backend")
+    group.addoption(
+        "--hermes-option", action="append", default=[], metavar="K=V", help="option of the backend; never a secret"
+    )
     group.addoption("--hermes-profile", choices=PROFILES, default="default")
     group.addoption("--hermes-chapter", action="append", default=[], metavar="CHAPTER")
     group.addoption("--hermes-report", metavar="DIR", help="write the JSON report and its schema there")
@@ -31,10 +32,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if backend is None:
         return
     try:
-        options = dict(parse_option(text) for text in config.getoption("--hermes-option"))
+        options = options_from_arguments(load_backend(backend), backend, config.getoption("--hermes-option"))
         chosen = choose_laws(config.getoption("--hermes-chapter"), ())
         suite = make_suite(backend, options=options, profile=config.getoption("--hermes-profile"))
-    except (InvalidArgument, ValueError) as error:
+    except (BackendNotFound, BackendUnavailable, ValueError) as error:
         raise pytest.UsageError(str(error)) from None
     config.pluginmanager.register(Collector(suite, chosen))
     if config.args_source is not pytest.Config.ArgsSource.ARGS:

@@ -13,7 +13,7 @@ from hermes_env._codec import decode_lossless
 from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
-from . import _failure
+from . import _edit_commands, _failure
 
 app = typer.Typer(
     name="hermes-env",
@@ -26,6 +26,10 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A backend (see `hermes-env backends`) or module:Class.")]
+Where = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="A backend, module:Class, or the ref of an environment: backend://identity."),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="K=V", help="Option of the backend; never a secret. Repeatable."),
@@ -90,7 +94,7 @@ def backends(
 
 
 @app.command()
-def doctor(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
+def doctor(name: Where, option: Options = None, options_file: OptionsFile = None) -> int:
     """Open an environment and tell what is in it: shell, hashers, tools, capabilities, where options came from."""
     from ._doctor import examine
     from ._settings import settle
@@ -105,7 +109,7 @@ def doctor(name: Name, option: Options = None, options_file: OptionsFile = None)
     "130 interrupted."
 )
 def exec(  # noqa: A001 - the name of the command
-    name: Name,
+    name: Where,
     argv: Annotated[list[str] | None, typer.Argument(metavar="-- ARGV...", help="Program and arguments.")] = None,
     script: Annotated[
         str | None, typer.Option("--script", metavar="TEXT", help="POSIX sh text; ARGV are then its $1, $2, …")
@@ -142,7 +146,7 @@ def exec(  # noqa: A001 - the name of the command
 
 
 @app.command()
-def read(name: Name, path: Path, option: Options = None, options_file: OptionsFile = None) -> int:
+def read(name: Where, path: Path, option: Options = None, options_file: OptionsFile = None) -> int:
     """Copy a file to stdout. Exit code 0 says that every byte was verified; until then trust none of them."""
     from ._settings import settle
     from ._transfer import read_file
@@ -154,7 +158,7 @@ def read(name: Name, path: Path, option: Options = None, options_file: OptionsFi
 
 @app.command()
 def write(
-    name: Name,
+    name: Where,
     path: Path,
     mode: Annotated[str | None, typer.Option("--mode", metavar="OCTAL", help="Permissions, for example 0644.")] = None,
     make_parents: Annotated[bool, typer.Option("--make-parents", help="Make missing directories.")] = False,
@@ -172,6 +176,61 @@ def write(
     settings = settle(name, option or (), options_file)
     with settings.open() as env:
         return write_file(env, _text(path), mode=bits, make_parents=make_parents, if_sha256=if_sha256)
+
+
+@app.command()
+def cp(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file or folder: NAME:PATH, or one of this machine.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The copy itself; with / at its end, a folder for it.")
+    ],
+    make_parents: Annotated[bool, typer.Option("--make-parents", help="Make missing directories above it.")] = False,
+    option: Options = None,
+    options_file: OptionsFile = None,
+) -> int:
+    """Copy a file or folder into or out of an environment. What is there already, by its digest, is not sent again.
+
+    NAME is a backend (see `hermes-env backends`), module:Class, or a ref such as docker://identity.
+    Write ./a:b for a local name with a colon.
+    """
+    from ._copy import copy, route
+    from ._settings import settle
+
+    way = route(_text(source), _text(target))
+    settings = settle(way.backend, option or (), options_file)
+    with settings.open() as env:
+        return copy(env, way, make_parents=make_parents)
+
+
+@app.command()
+def reap(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
+    """Remove what ended programs of this machine left at a provider, and nothing else; prints what was removed."""
+    from hermes_env._registry import reap as reap_backend
+
+    from ._settings import settle
+
+    settings = settle(name, option or (), options_file).require_backend()
+    removed = reap_backend(name, **settings.values)
+    sys.stdout.writelines(f"{ident}\n" for ident in removed)
+    _failure.say(f"removed {len(removed)} of {name}")
+    return 0
+
+
+@app.command(name="new-backend")
+def new_backend(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the backend: lower-case letters, digits, _.")],
+    folder: Annotated[
+        str | None, typer.Option("--dir", metavar="DIR", help="Where to write it; default: hermes-env-NAME here.")
+    ] = None,
+) -> int:
+    """Write a plugin project: package, tests and README. It passes its own conformance test at once."""
+    from ._scaffold import write_project
+
+    for path in write_project(name, folder):
+        sys.stdout.write(f"{path}\n")
+    return 0
 
 
 @app.command()
@@ -194,7 +253,9 @@ def conformance(
     ] = None,
 ) -> int:
     """Run the conformance suite. Exit codes: 0 held, 1 a law failed, 2 wrong usage, 3 backend unavailable."""
-    from ._settings import pairs, settle
+    from hermes_env._options import pairs
+
+    from ._settings import settle
 
     try:
         from hermes_env_conformance import run as run_suite
@@ -203,7 +264,7 @@ def conformance(
         raise BackendUnavailable(problem, reason="not_installed") from error
     return run_suite(
         name,
-        options=settle(name, option or (), options_file).values,
+        options=settle(name, option or (), options_file).require_backend().values,
         profile=profile,
         chapters=chapter or (),
         laws=law or (),
@@ -212,3 +273,6 @@ def conformance(
         workspace=workspace,
         against=against,
     )
+
+
+_edit_commands.register(app)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
-
-from pydantic import BaseModel, SecretBytes, SecretStr
+from typing import TYPE_CHECKING, Any
 
 from hermes_env._errors import InvalidArgument
-from hermes_env._options import options_from_environment, options_from_file, parse_options, parse_value, variable_name
-from hermes_env._registry import load_backend
+from hermes_env._options import (
+    options_from_arguments,
+    options_from_environment,
+    options_from_file,
+    parse_options,
+    variable_name,
+)
+from hermes_env._registry import load_backend, split_ref
 
 if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
@@ -22,29 +26,51 @@ if TYPE_CHECKING:
 class Settings:
     """What to open a backend with."""
 
+    name: str
     backend: type[BaseEnvironment]
     values: dict[str, Any] = field(repr=False)
     parsed: Any = field(repr=False)
     """The same as the backend's options model."""
     sources: dict[str, str]
     """Where each value came from."""
+    ident: str | None = None
+    """What to join instead of opening one of our own."""
 
     def open(self) -> BaseEnvironment:
-        """Start the environment; ``with`` closes it.
+        """Start the environment, or join the one that was named; ``with`` closes it or lets go of it.
 
         Raises:
-            BackendUnavailable: It cannot be made.
+            BackendUnavailable: It cannot be made or reached.
+            EnvironmentGone, Unsupported: It cannot be joined.
         """
-        return self.backend(self.parsed).open()
+        env = self.backend(self.parsed)
+        env.backend_name = self.name
+        return env.open() if self.ident is None else env.join(self.ident)
+
+    def require_backend(self) -> Settings:
+        """These settings, for what works on a backend as such.
+
+        Raises:
+            InvalidArgument: They name one environment of it.
+        """
+        if self.ident is not None:
+            raise InvalidArgument("NAME", f"must be a backend, not one environment of it: give {self.name}")
+        return self
 
 
-def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
+def settle(where: str, given: Sequence[str], file: str | None) -> Settings:
     """Collect options: ``--option`` wins over the environment, which wins over the file.
+
+    Args:
+        where: A backend, ``module:Class``, or the ref of an environment.
+        given: NAME=VALUE texts of the command line.
+        file: Path of an options file.
 
     Raises:
         InvalidArgument: An option is unknown, malformed, or a secret that was given on the command line.
         BackendNotFound, BackendUnavailable: See `load_backend`.
     """
+    name, ident = split_ref(where) if "://" in where else (where, None)
     if ":" in name:
         # A module in the author's own folder, as with ``python -m``; behind everything that is installed.
         sys.path.append(os.getcwd())
@@ -54,65 +80,11 @@ def settle(name: str, given: Sequence[str], file: str | None) -> Settings:
     for source, found in (
         ("the options file", options_from_file(file) if file else {}),
         ("environment variable {}", options_from_environment(backend, name)),
-        ("--option", _from_command_line(backend, name, given)),
+        ("--option", options_from_arguments(backend, name, given)),
     ):
         values.update(found)
         sources.update({option: source.format(variable_name(name, option)) for option in found})
-    return Settings(backend, values, parse_options(backend, name, values), sources)
-
-
-def _from_command_line(backend: type[BaseEnvironment], name: str, given: Sequence[str]) -> dict[str, Any]:
-    found = {}
-    for option, value in pairs("--option", given).items():
-        annotation = _annotation(backend, option)
-        if is_secret(annotation):
-            raise InvalidArgument(f"option {option!r}", _refusal(name, option))
-        found[option] = parse_value(value, annotation)
-    return found
-
-
-def pairs(argument: str, given: Sequence[str]) -> dict[str, str]:
-    """``NAME=VALUE`` texts as a mapping.
-
-    Raises:
-        InvalidArgument: One has another form. It is not repeated: it may be a mistyped secret.
-    """
-    found = {}
-    for text in given:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise InvalidArgument(argument, "must be NAME=VALUE")
-        found[name] = value
-    return found
-
-
-def _refusal(name: str, option: str) -> str:
-    variable = variable_name(name, option)
-    return (
-        "is a secret, and every process of this machine can read a command line: "
-        f"set the environment variable {variable} or put it into a file for --options-file"
-    )
-
-
-def _annotation(backend: type[BaseEnvironment], option: str) -> Any:
-    model = backend.Options
-    known = model.model_fields.get(option) if model is not None else None
-    return Any if known is None else known.annotation
-
-
-def is_secret(annotation: Any) -> bool:
-    """Whether a value of this type holds a secret, however deep."""
-    return any(kind in (SecretStr, SecretBytes) for kind in _kinds(annotation))
-
-
-def _kinds(annotation: Any) -> Iterator[Any]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        for known in annotation.model_fields.values():
-            yield from _kinds(known.annotation)
-        return
-    yield annotation
-    for inner in get_args(annotation):
-        yield from _kinds(inner)
+    return Settings(name, backend, values, parse_options(backend, name, values), sources, ident)
 
 
 def variables(names: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from hermes_env._errors import InvalidArgument
 from hermes_env._validate import check_path
 
 from ._oserror import os_error
-from ._types import Change, HardLinks, MakeDir, Move, Remove, Write
+from ._types import Change, Expect, HardLinks, MakeDir, Move, Remove, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,6 +90,7 @@ def check_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
     seen: set[str] = set()
     for change in checked:
         _check(change)
+        _check_real(change)
         for path in _paths(change):
             if path in seen:
                 raise InvalidArgument("changes", f"name {path!r} more than once")
@@ -101,6 +102,20 @@ def _paths(change: Change) -> Iterator[str]:
     yield change.path
     if isinstance(change, Move):
         yield change.dst
+
+
+def _check_real(change: Change) -> None:
+    """A path that has to be real can be compared only when it is absolute and plain.
+
+    Raises:
+        InvalidArgument: It is not.
+    """
+    if not getattr(change, "real", False):
+        return
+    for path in _paths(change):
+        parts = path.split("/")
+        if parts[0] or any(part in ("", ".", "..") for part in parts[1:]):
+            raise InvalidArgument("real", f"needs an absolute path without '.', '..' and empty parts, not {path!r}")
 
 
 def _check(change: Change) -> None:
@@ -122,5 +137,8 @@ def _check(change: Change) -> None:
             check_digest("if_sha256", change.if_sha256)
         case MakeDir():
             entry_path("path", change.path)
+        case Expect():
+            entry_path("path", change.path)
+            check_digest("sha256", change.sha256)
         case _:
             raise InvalidArgument("changes", f"hold a {type(change).__name__}, which is no change")

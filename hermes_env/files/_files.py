@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hermes_env._errors import InvalidArgument
 from hermes_env._stdin import source_of
 from hermes_env._validate import check_size
 
-from . import _checks
-from ._types import Change, FileStat, HardLinks, MakeDir, Move, Remove, Write, WriteResult
+from . import _checks, _tree
+from ._types import (
+    Change,
+    Expect,
+    FileStat,
+    HardLinks,
+    MakeDir,
+    Move,
+    Remove,
+    Survey,
+    Swept,
+    TransferResult,
+    Write,
+    WriteResult,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,25 +33,8 @@ if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
     from hermes_env._launch import StdinLike
 
+    from ._engine import Engine
     from ._native import NativeEngine
-
-
-class Engine(Protocol):
-    """How file operations are carried out; arguments have been checked."""
-
-    def commit(self, changes: Sequence[Change], *, durable: bool) -> tuple[WriteResult | None, ...]: ...
-
-    def read(self, path: str, offset: int, limit: int | None) -> bytes: ...
-
-    def chunks(self, path: str) -> Iterator[bytes]: ...
-
-    def read_many(self, paths: Sequence[str], *, missing_ok: bool) -> dict[str, bytes]: ...
-
-    def sha256(self, path: str) -> str: ...
-
-    def stat(self, path: str, *, follow: bool) -> FileStat: ...
-
-    def list_dir(self, path: str) -> list[FileStat]: ...
 
 
 class Files:
@@ -147,6 +144,36 @@ class Files:
         unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
         return self._engine.read_many(unique, missing_ok=missing_ok) if unique else {}
 
+    def survey(self, paths: Sequence[str], *, most: int | None = None) -> Survey:
+        """Tell what many paths name, links followed, in one round trip where the environment allows.
+
+        Args:
+            paths: Any paths. What is wrong with one stands in its entry.
+            most: Also bring the bytes of regular files of at most so many bytes; larger ones have the error EFBIG.
+                None brings digests only.
+
+        Raises:
+            HermesEnvError: As `BaseEnvironment.exec`.
+        """
+        unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
+        if most is not None:
+            check_size("most", most)
+        return self._engine.survey(unique or (".",), most)
+
+    def sweep(self, directories: Sequence[str], *, below: bool = False, backups: bool = False) -> Swept:
+        """Remove temporary files that commits left whose process is surely dead, and name those that have to stay.
+
+        Args:
+            directories: Where to look.
+            below: Look in all directories below them too.
+            backups: Remove also copies of old bytes: only for who knows that they are needed no more.
+
+        Raises:
+            HermesEnvError: As `BaseEnvironment.exec`.
+        """
+        checked = tuple(dict.fromkeys(_checks.checked_path("directories", path) for path in directories))
+        return self._engine.sweep(checked, below=below, backups=backups) if checked else Swept((), ())
+
     def sha256(self, path: str) -> str:
         """Hex digest of a regular file, computed in the environment where it has any tool for that.
 
@@ -166,25 +193,43 @@ class Files:
         make_parents: bool = False,
         durable: bool = True,
         progress: Callable[[int], None] | None = None,
-    ) -> WriteResult:
-        """Copy a file of this machine into the environment, as `write_bytes` does.
+        expect: Callable[[int], None] | None = None,
+    ) -> TransferResult:
+        """Copy a file or folder of this machine into the environment.
+
+        A file is written as `write_bytes` does. A folder's content is added to the folder `remote`, which is made
+        when it is missing: files replace files and links, links stay links, modes and empty folders are kept, FIFOs,
+        sockets and devices are named in the result. Files that are there with the same bytes are not sent again, so
+        that a copy that broke off goes on where it was. New files belong to the acting user. A file has its new
+        bytes as a whole or not at all; the folder as a whole is not changed in one step.
 
         Args:
-            local: A regular file here; it is never held in memory.
-            remote: The file there.
-            mode: Permission bits; None keeps those of an existing file and leaves a new one to the umask.
+            local: A regular file or a folder here; contents are never held in memory.
+            remote: The file or folder there.
+            mode: Permission bits of a file; None keeps those of an existing file and leaves a new one to the umask.
             make_parents: Make missing directories above it.
             durable: See `write_bytes`.
             progress: Called with the bytes sent so far.
+            expect: Called once, with the bytes that will be sent.
 
         Raises:
-            OSError: One of the files, by its path as given.
+            InvalidArgument: Nothing ran.
+            OSError: One of the files, by its path as given; a folder and a file stand in each other's place.
+            FileChanged: A local file changed while it was read.
             HermesEnvError: As `write_bytes`.
         """
-        engine = _native_engine(None)
-        chunks = engine.chunks(_checks.checked_path("local", os.fspath(local)))
-        data = _counted(chunks, progress)
-        return self.write_bytes(remote, data, mode=mode, make_parents=make_parents, durable=durable)
+        source = _checks.checked_path("local", os.fspath(local))
+        native = _native_engine(None)
+        wishes = _tree.Wishes(durable=durable, make_parents=make_parents, progress=progress, expect=expect)
+        if os.path.isdir(source):
+            if mode is not None:
+                raise InvalidArgument("mode", "is for a single file; a folder's files keep their own")
+            _checks.checked_path("remote", remote)
+            return _tree.upload(native.tree(source), self._engine.tree(remote), wishes)
+        if expect is not None and os.path.isfile(source):
+            expect(os.path.getsize(source))
+        data = _tree.Meter(wishes, ()).passing(native.chunks(source))
+        return _tree.single(self.write_bytes(remote, data, mode=mode, make_parents=make_parents, durable=durable))
 
     def download(
         self,
@@ -193,24 +238,42 @@ class Files:
         *,
         durable: bool = True,
         progress: Callable[[int], None] | None = None,
-    ) -> WriteResult:
-        """Copy a file of the environment to this machine: whole and checked, or not at all.
+        expect: Callable[[int], None] | None = None,
+    ) -> TransferResult:
+        """Copy a file or folder of the environment to this machine.
+
+        A file arrives whole and checked, or not at all. A folder is copied as `upload` does it. Nothing that the
+        environment says is trusted: no name and no link leads out of `local`, and set-user-id, set-group-id and
+        sticky bits are left out. Links arrive as they are; what they lead to is for the reader to mind.
 
         Args:
-            remote: A regular file there; it is never held in memory.
-            local: The file here; replaced in one step when all has arrived.
+            remote: A regular file or a folder there; contents are never held in memory.
+            local: The file or folder here.
             durable: See `write_bytes`.
             progress: Called with the bytes received so far.
+            expect: Called once, with the bytes that will be received, when a folder is copied.
 
         Raises:
             OSError: One of the files, by its path as given.
             FileChanged, HermesEnvError: As `read_chunks`; the local file is as it was.
+            TransportError: The environment named something that can be no part of the folder.
         """
-        target = _checks.file_path("local", os.fspath(local))
-        change = Write(path=target, data=_counted(self.read_chunks(remote), progress))
-        result = _native_engine(None).commit([change], durable=durable)[0]
+        target = _checks.checked_path("local", os.fspath(local))
+        _checks.checked_path("remote", remote)
+        wishes = _tree.Wishes(durable=durable, progress=progress, expect=expect)
+        if not _tree.names_folder(target):
+            try:
+                return self._download_file(remote, target, wishes)
+            except _tree.IsFolder:
+                pass
+        return _tree.download(self._engine.tree(remote), _native_engine(None).tree(target), wishes)
+
+    def _download_file(self, remote: str, target: str, wishes: _tree.Wishes) -> TransferResult:
+        chunks = _tree.Meter(replace(wishes, expect=None), ()).passing(_tree.unless_folder(self.read_chunks(remote)))
+        change = Write(path=target, data=chunks)
+        result = _native_engine(None).commit([change], durable=wishes.durable)[0]
         assert result is not None
-        return result
+        return _tree.single(result)
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -319,16 +382,6 @@ def _native_engine(env: BaseEnvironment | None) -> NativeEngine:
     return NativeEngine(lambda: None if env is None else env.cwd)
 
 
-def _counted(chunks: Iterator[bytes], progress: Callable[[int], None] | None) -> Iterator[bytes]:
-    """Chunks as they pass, with a report after each."""
-    total = 0
-    for chunk in chunks:
-        yield chunk
-        total += len(chunk)
-        if progress is not None:
-            progress(total)
-
-
 def _check_data(data: StdinLike) -> None:
     if data is None:
         raise InvalidArgument("data", "is None; empty bytes make an empty file")
@@ -336,7 +389,7 @@ def _check_data(data: StdinLike) -> None:
 
 
 def _conditional(change: Change) -> bool:
-    return not isinstance(change, MakeDir) and bool(change.if_sha256 or getattr(change, "if_absent", False))
+    return not isinstance(change, MakeDir | Expect) and bool(change.if_sha256 or getattr(change, "if_absent", False))
 
 
 class NativeFiles(Files):

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _LINE_LIMIT = 4096
 """Bytes of noise that are searched for the start of a frame at a time; header lines are far shorter."""
+_RECORD_LIMIT = 1 << 16
+"""Bytes of one record or header in a stream of contents; what never ends must not fill the memory."""
 
 
 def records(output: bytes, nonce: str) -> list[tuple[str, ...]]:
@@ -103,15 +105,22 @@ class FrameReader:
         if held[start : start + 1] == b"{":
             stop = held.find(b"\0}" + self._mark[1:] + b"\n", start)
             if stop < 0:
-                return False
+                return self._overlong(start)
             self._record(tuple(decode_lossless(f) for f in held[start + 2 : stop].split(b"\0")))
             self._held = held[stop + len(self._mark) + 2 :]
             return True
         stop = held.find(b"\n", start)
         if stop < 0:
-            return False
+            return self._overlong(start)
         self._held = held[stop + 1 :]
         self._announce(held[start:stop].decode("ascii", "replace").split())
+        return True
+
+    def _overlong(self, start: int) -> bool:
+        """What has no end yet: more may come, but not without bound; then it was noise."""
+        if len(self._held) - start <= _RECORD_LIMIT:
+            return False
+        self._held = self._held[start:]
         return True
 
     def _announce(self, words: list[str]) -> None:

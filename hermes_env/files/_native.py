@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,12 @@ from hermes_env._codec import decode_lossless, encode_lossless
 from hermes_env._errors import FileChanged, RollbackFailed
 
 from ._native_io import digest_of, naming, read_through, read_whole, require_regular, source
-from ._native_steps import Batch, MakeDirStep, MoveStep, RemoveStep, Step
+from ._native_steps import Batch, ExpectStep, MakeDirStep, MoveStep, RemoveStep, Step
+from ._native_survey import file_stat, surveyed
 from ._native_write import WriteStep
-from ._stats import kind_of
-from ._temp_names import new_mark
-from ._types import Change, FileStat, MakeDir, Move, Remove, Write, WriteResult
+from ._temp_names import new_mark, sweep_all
+from ._tree_native import NativeTree
+from ._types import Change, Expect, FileStat, MakeDir, Move, Remove, Survey, Swept, Write, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,6 +63,8 @@ class NativeEngine:
                 return MoveStep(change, self._name(change.path.rstrip("/")), dst, batch)
             case MakeDir():
                 return MakeDirStep(change, self._name(change.path.rstrip("/")))
+            case Expect():
+                return ExpectStep(change, self._name(change.path.rstrip("/")))
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -102,12 +104,31 @@ class NativeEngine:
             require_regular(os.stat(name), path)
             return digest_of(name)[0]
 
+    # -- surveys --------------------------------------------------------------------------------------------------
+
+    def survey(self, paths: Sequence[str], most: int | None) -> Survey:
+        """What paths name."""
+        found = {path: surveyed(self._name(path), path, most, lambda path: self.read(path, 0, None)) for path in paths}
+        return Survey(found, decode_lossless(os.environb.get(b"HOME", b"")), os.geteuid())
+
+    def sweep(self, directories: Sequence[str], *, below: bool, backups: bool) -> Swept:
+        """Remove what dead writers left."""
+        removed: list[str] = []
+        busy: list[str] = []
+        for directory in directories:
+            top = self._name(directory)
+            for place in [top] if not below else [where for where, _, _ in os.walk(top)]:
+                gone, held = sweep_all(place, backups=backups)
+                removed += map(decode_lossless, gone)
+                busy += map(decode_lossless, held)
+        return Swept(tuple(removed), tuple(busy))
+
     # -- names ----------------------------------------------------------------------------------------------------
 
     def stat(self, path: str, *, follow: bool) -> FileStat:
         """One file."""
         with naming(path):
-            return _file_stat(self._name(path), path, follow=follow)
+            return file_stat(self._name(path), path, follow=follow)
 
     def list_dir(self, path: str) -> list[FileStat]:
         """One directory."""
@@ -117,27 +138,15 @@ class NativeEngine:
             for name in sorted(os.listdir(self._name(path))):
                 full = os.path.join(self._name(path), name)
                 try:
-                    found.append(_file_stat(full, f"{base}/{decode_lossless(name)}", follow=False))
+                    found.append(file_stat(full, f"{base}/{decode_lossless(name)}", follow=False))
                 except FileNotFoundError:
                     # It went away since its name was read.
                     continue
         return found
 
-
-def _file_stat(name: bytes, path: str, *, follow: bool) -> FileStat:
-    state = os.stat(name, follow_symlinks=follow)
-    link = stat.S_ISLNK(state.st_mode)
-    return FileStat(
-        path,
-        kind_of(state.st_mode),
-        state.st_size,
-        stat.S_IMODE(state.st_mode),
-        state.st_uid,
-        state.st_gid,
-        state.st_mtime,
-        state.st_nlink,
-        decode_lossless(os.readlink(name)) if link else None,
-    )
+    def tree(self, path: str) -> NativeTree:
+        """A folder, to be copied from or to."""
+        return NativeTree(self._name(path), path)
 
 
 def _take_back(steps: Sequence[Step], error: BaseException) -> None:

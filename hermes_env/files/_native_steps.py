@@ -15,7 +15,7 @@ from ._native_io import digest_of, naming
 from ._oserror import os_error
 
 if TYPE_CHECKING:
-    from ._types import MakeDir, Move, Remove
+    from ._types import Expect, MakeDir, Move, Remove
 
 
 class Step(Protocol):
@@ -89,6 +89,44 @@ class Expectation:
             raise FileChanged(path, "changed meanwhile")
 
 
+class ExpectStep:
+    """Changes nothing; fails unless a file is as expected."""
+
+    def __init__(self, change: Expect, name: bytes) -> None:
+        self.path = change.path
+        self._name = name
+        self._absent = change.sha256 is None
+        self._expected = Expectation(change.sha256)
+
+    def prepare(self) -> None:
+        with naming(self.path):
+            if self._absent and paths.lexists(self._name):
+                raise os_error(errno.EEXIST, self.path)
+            self._expected.check(self._name, self.path)
+
+    def apply(self) -> None:
+        with naming(self.path):
+            self._expected.recheck(self._name, self.path)
+
+    def undo(self) -> bool:
+        """Nothing was done."""
+        return True
+
+    def finish(self) -> None:
+        """Nothing was kept."""
+
+
+def require_straight(path: str, *names: bytes) -> None:
+    """Raise unless the directories of these absolute names have no symbolic link on their way.
+
+    Raises:
+        FileChanged: One has.
+    """
+    for name in names:
+        if os.path.realpath(os.path.dirname(name)) != os.path.dirname(name):
+            raise FileChanged(path, "is reached through a symbolic link now")
+
+
 def _identity(state: os.stat_result) -> tuple[int, ...]:
     return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
@@ -120,10 +158,16 @@ class RemoveStep:
                 raise os_error(errno.ENOTDIR, self.path)
             if self._directory and not self._change.recursive:
                 require_empty(self._name, self.path)
+            self._check_way()
             self._expected.check(self._name, self.path)
+
+    def _check_way(self) -> None:
+        if self._change.real:
+            require_straight(self.path, self._name)
 
     def apply(self) -> None:
         with naming(self.path):
+            self._check_way()
             self._expected.recheck(self._name, self.path)
             if not self._batch.alone:
                 aside = self._batch.beside(self._name, b".bak")
@@ -170,7 +214,12 @@ class MoveStep:
             os.stat(os.path.join(os.path.dirname(self._dst), b"."))
             self._check_dst(source)
         with naming(self.path):
+            self._check_way()
             self._expected.check(self._name, self.path)
+
+    def _check_way(self) -> None:
+        if self._change.real:
+            require_straight(self.path, self._name, self._dst)
 
     def _check_dst(self, source: os.stat_result) -> None:
         target = paths.lstat_or_none(self._dst)
@@ -186,6 +235,7 @@ class MoveStep:
 
     def apply(self) -> None:
         with naming(self.path):
+            self._check_way()
             self._expected.recheck(self._name, self.path)
             target = paths.lstat_or_none(self._dst)
             if target is not None and stat.S_ISDIR(target.st_mode):

@@ -13,13 +13,15 @@ from hermes_env._stdin import source_of
 from . import _native_paths as paths
 from ._digest import Tally
 from ._native_io import CHUNK, digest_of, naming, opened, require_regular, store, write_all
-from ._native_steps import Batch, Expectation, discard, keep_backup, renamed
+from ._native_steps import Batch, Expectation, discard, keep_backup, renamed, require_straight
 from ._oserror import os_error
 from ._temp_names import sweep
 from ._types import Write, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_REPLACED = "another writer replaced it right after it was written"
 
 
 class WriteStep:
@@ -42,17 +44,24 @@ class WriteStep:
 
     def prepare(self) -> None:
         with naming(self.path):
+            if self._change.real and os.path.islink(self._name):
+                raise FileChanged(self.path, "is a symbolic link now")
             self._name = paths.resolve(self._name)
             self._old = paths.lstat_or_none(self._name)
             if self._old is not None:
                 self._check_old(self._old)
             else:
                 self._check_directory()
+            self._check_way()
             self._expected.check(self._name, self.path)
             if self._change.if_absent and self._old is not None:
                 raise os_error(errno.EEXIST, self.path)
             sweep(os.path.dirname(self._name) or b".")
         self._stage()
+
+    def _check_way(self) -> None:
+        if self._change.real:
+            require_straight(self.path, self._name)
 
     def _check_old(self, old: os.stat_result) -> None:
         require_regular(old, self.path)
@@ -99,6 +108,7 @@ class WriteStep:
 
     def apply(self) -> None:
         with naming(self.path):
+            self._check_way()
             self._expected.recheck(self._name, self.path)
             if self._in_place:
                 self._overwrite()
@@ -144,9 +154,18 @@ class WriteStep:
 
     def _check_target(self) -> None:
         """What has the name must be the file that was verified; else its bytes are looked at."""
-        state = os.lstat(self._name)
-        if (state.st_dev, state.st_ino, state.st_size) != self._staged:
+        try:
+            state = os.lstat(self._name)
+        except FileNotFoundError:
+            raise FileChanged(self.path, _REPLACED) from None
+        if (state.st_dev, state.st_ino, state.st_size) == self._staged:
+            return
+        try:
             self._verify_target()
+        except VerificationError:
+            if (state.st_dev, state.st_ino) == self._staged[:2]:
+                raise
+            raise FileChanged(self.path, _REPLACED) from None
 
     def _verify_target(self) -> None:
         digest, size = digest_of(self._name)
@@ -191,10 +210,21 @@ class WriteStep:
         if self._state != "done":
             discard(self._backup)
             return True
+        if not self._is_ours():
+            # Another writer has taken the name meanwhile: what it wrote is not ours to undo.
+            discard(self._backup)
+            return True
         if self._old is None:
             discard(self._name)
             return not paths.lexists(self._name)
         return self._backup is None or renamed(self._backup, self._name)
+
+    def _is_ours(self) -> bool:
+        try:
+            state = os.lstat(self._name)
+        except OSError:
+            return False
+        return (state.st_dev, state.st_ino) == self._staged[:2]
 
     def finish(self) -> None:
         discard(self._temp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hermes_env._codec import encode_lossless
@@ -22,8 +23,12 @@ from ._digest import Tally
 from ._frames import records
 from ._oserror import named_error
 from ._script_read import LIST_SCRIPT, READ_SCRIPT, STAT_SCRIPT, SUM_SCRIPT
-from ._script_write import SWEEP_SCRIPT
+from ._script_survey import SURVEY_SCRIPT
+from ._script_write import FIND_SCRIPT, SWEEP_SCRIPT
+from ._survey import SurveyRun
 from ._transfer import Part, Transfer
+from ._tree_remote import ScriptTree
+from ._types import Survey, Swept
 from ._wire import ending, local_name, new_nonce
 from ._write_request import WriteRequest
 
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
     from hermes_env._result import ExecResult
 
-    from ._types import Change, FileStat, WriteResult
+    from ._types import Change, FileStat, Surveyed, WriteResult
 
 _TRIES = 3
 """Times that a file is read again when it was replaced while it was read."""
@@ -141,6 +146,56 @@ class ScriptEngine:
             tally.update(chunk)
         return tally.sha256
 
+    # -- surveys --------------------------------------------------------------------------------------------------
+
+    def survey(self, paths: Sequence[str], most: int | None) -> Survey:
+        """Paths in one round trip, or a few when they are very long."""
+        found: dict[str, Surveyed] = {}
+        home, uid = "", 0
+        for group in _groups(paths):
+            run = self._survey_group(group, most)
+            home, uid = run.home, run.uid
+            found.update((entry.path, entry) for entry in run.found)
+        return Survey({path: self._hashed(entry, most) for path, entry in found.items()}, home, uid)
+
+    def _survey_group(self, paths: Sequence[str], most: int | None) -> SurveyRun:
+        for attempt in range(_TRIES):
+            run = SurveyRun(paths, most)
+            result = self._env.run_script(SURVEY_SCRIPT, run.args(), output_limit=4096, on_output=run.on_output)
+            run.finish(result)
+            changed = any(isinstance(entry.error, FileChanged) for entry in run.found)
+            if not changed or attempt == _TRIES - 1:
+                break
+        self._learn(run.tools)
+        return run
+
+    def _hashed(self, entry: Surveyed, most: int | None) -> Surveyed:
+        """Where nothing in the environment computes SHA-256, the bytes are read and hashed here."""
+        regular = entry.stat is not None and entry.stat.kind == "file"
+        if most is not None or not regular or entry.sha256 or entry.error:
+            return entry
+        return replace(entry, sha256=self.sha256(entry.path))
+
+    def sweep(self, directories: Sequence[str], *, below: bool, backups: bool) -> Swept:
+        """Remove what dead writers left."""
+        nonce = new_nonce()
+        flags = ["t" if below else "d", "b" if backups else "-"]
+        args = [nonce, "-", "0", "0", "0", *flags, *(local_name(path) for path in directories)]
+        output = bytearray()
+        result = self._env.run_script(
+            FIND_SCRIPT,
+            args,
+            output_limit=4096,
+            on_output=lambda stream, data: output.extend(data) if stream == "stdout" else None,
+        )
+        found = records(bytes(output), nonce)
+        if not found or found[-1][0] != "ok":
+            raise TransportError(f"the sweep ended without saying how ({ending(result)})")
+        return Swept(
+            tuple(record[1] for record in found if record[0] == "removed"),
+            tuple(record[1] for record in found if record[0] == "busy"),
+        )
+
     # -- names ----------------------------------------------------------------------------------------------------
 
     def stat(self, path: str, *, follow: bool) -> FileStat:
@@ -164,6 +219,10 @@ class ScriptEngine:
         base = path.rstrip("/")
         found = [_stats.parse(line, f"{base}/{name}", target) for _, line, name, target in entries]
         return sorted(found, key=lambda entry: os.fsencode(entry.name))
+
+    def tree(self, path: str) -> ScriptTree:
+        """A folder, to be copied from or to."""
+        return ScriptTree(self._env, path)
 
     # -- one question, one record ---------------------------------------------------------------------------------
 

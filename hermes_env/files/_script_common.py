@@ -79,6 +79,12 @@ resolve() {
   done
 }
 there() { [ -e "$1" ] || [ -L "$1" ]; }
+# Sets R to the physical path of the directory $1, without a slash at its end, so that the root is empty.
+phys() {
+  R=$(cd -P "$1" 2>/dev/null && pwd -P && echo x); R=${R%"$nl"x}
+  [ "$R" ] || return 1
+  R=${R%/}
+}
 """
 
 DIGESTS = r"""
@@ -171,3 +177,45 @@ broken() {
   case $2 in *'o space left'*) E=ENOSPC;; *) denied "$1";; esac
 }
 """
+
+MARK = r"""
+# Names of temporary files tell who made them, so that a later write can see that he is gone.
+place=- start=- boot=- host=-
+birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; case $1 in Z|X) ;; *) B=${20};; esac; }
+if B=; birth /proc/1/stat; [ "$B" ]; then
+  { read -r boot </proc/sys/kernel/random/boot_id; read -r host </proc/sys/kernel/hostname; } 2>/dev/null
+  case $host in *[!A-Za-z0-9._-]*) host=-;; esac
+  place=${boot%%-*}.$B.$host
+  birth /proc/$$/stat; start=$B
+fi
+mark=.hermes+$place+$$+$start+$N.
+sweep() {
+  [ "$start" != - ] || return
+  for f in "$1".hermes+*.tmp; do
+    there "$f" || continue
+    r=${f##*/.hermes+}
+    case $r in "$place"+*) r=${r#*+};; *) continue;; esac
+    B=; birth "/proc/${r%%+*}/stat"
+    r=${r#*+}
+    [ "$B" = "${r%%+*}" ] || rm -rf "$f"
+  done
+}
+"""
+"""Names of temporary files, and the removal of those whose makers are gone."""
+
+FILL = r"""
+# Runs "$@" after $1 with stdout in the new file $1, born 0600 and never an existing one.
+fill() {
+  f=$1; shift
+  { msg=$(set -C; { "$@" 2>&1 >&3 3>&-; } 3>"$f"); rc=$?; } 2>/dev/null
+  [ "$rc" -eq 0 ] && return
+  if [ -f "$f" ]; then broken "$D" "$msg"; else denied "$D"; fi
+  stop "$E" "$msg"
+}
+flush() {
+  [ "$sync" = 1 ] || return 0
+  if command -v fsync >/dev/null 2>&1; then fsync "$@"; else sync "$@"; fi 2>/dev/null
+  return 0
+}
+"""
+"""New private files; needs `stop` of the script, and the directory in D."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ._script_common import DIGESTS, PATHS, PROLOGUE, RECORDS, dense
 
-_REFUSE = r"""
+REFUSE = r"""
 fail() { rec fail "$1" "$i" "${2-}" ''; }
 # Nothing is opened before it is known to be a regular file: a FIFO would wait for its writer.
 usable() {
@@ -21,7 +21,7 @@ usable() {
 pick() { tools "$1"; set -f; set -- $TOOLS; set +f; BY=${1-none}; }
 """
 
-_READ = r"""
+EMIT = r"""
 # Prints $1 bytes of stdin, a file at offset 0. Both read the same open file; head may read ahead, nothing follows.
 emit() {
   if [ "$1" -gt 1048576 ] && command -v dd >/dev/null 2>&1; then
@@ -30,6 +30,9 @@ emit() {
   fi
   [ "$1" -eq 0 ] || head -c "$1"
 }
+"""
+
+SEND = r"""
 part() { if [ "$from" -eq 0 ]; then emit "$len"; else tail -c +$((from+1)) | head -c "$len"; fi; }
 # Two openings before anything is read: a file replaced meanwhile is read whole, old or new.
 send() {
@@ -58,17 +61,24 @@ pseudo() {
   fail ENOSPC 'no directory for a temporary copy of a file without a size'
 }
 i=0 copy=
+# Sets len to how much of $path is to be read, and file to where.
+measure() {
+  file=$path
+  if [ ! -s "$path" ] && pseudo "$path"; then [ "$copy" ] || return 1; file=$copy; fi
+  size=$(stat -Lc %s "$file" 2>/dev/null) || size=
+  case $size in ''|*[!0-9]*) size=$(($(wc -c <"$file"))) ;; esac
+  len=$((size-from)); [ "$len" -gt 0 ] || len=0
+}
 trap 'r=$?; [ -z "$copy" ] || rm -f "$copy"; trap - 0; exit "$r"' 0
 trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'exit 143' 15
+"""
+
+_READ = r"""
 while [ "$#" -gt 0 ]; do
   i=$((i+1)) path=$1 from=$2 limit=$3 copy=
   shift 3
   usable "$path" || continue
-  file=$path
-  if [ ! -s "$path" ] && pseudo "$path"; then [ "$copy" ] || continue; file=$copy; fi
-  size=$(stat -Lc %s "$file" 2>/dev/null) || size=
-  case $size in ''|*[!0-9]*) size=$(($(wc -c <"$file"))) ;; esac
-  len=$((size-from)); [ "$len" -gt 0 ] || len=0
+  measure || continue
   [ "$limit" = - ] || [ "$len" -le "$limit" ] || len=$limit
   send "$file"
   [ -z "$copy" ] || rm -f "$copy"
@@ -85,7 +95,7 @@ hash "$1" "$size"
 rec ok "$SUM" "$BY"
 """
 
-_STAT = r"""
+STATE = r"""
 # Sets st to the state of $1: "s" and what stat says, or "l", fields of ls and seconds; empty when it has gone.
 stated() {
   st=$(stat $follow -c '%f %s %u %g %Y %h' "$1" 2>/dev/null)
@@ -140,11 +150,11 @@ rec ok
 
 _BASE = PROLOGUE + RECORDS + PATHS
 
-READ_SCRIPT = dense(_BASE + DIGESTS + _REFUSE + _READ)
+READ_SCRIPT = dense(_BASE + DIGESTS + REFUSE + EMIT + SEND + _READ)
 """Arguments: NONCE, then PATH, OFFSET and LIMIT (or ``-``) for every file."""
-SUM_SCRIPT = dense(_BASE + DIGESTS + _REFUSE + _SUM)
+SUM_SCRIPT = dense(_BASE + DIGESTS + REFUSE + _SUM)
 """Arguments: NONCE PATH."""
-STAT_SCRIPT = dense(_BASE + _STAT + _STAT_ONE)
+STAT_SCRIPT = dense(_BASE + STATE + _STAT_ONE)
 """Arguments: NONCE PATH FOLLOW, which is ``-L`` or empty."""
-LIST_SCRIPT = dense(_BASE + _STAT + _LIST)
+LIST_SCRIPT = dense(_BASE + STATE + _LIST)
 """Arguments: NONCE PATH."""

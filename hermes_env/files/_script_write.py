@@ -2,10 +2,10 @@
 
 Arguments: NONCE MANIFEST SYNC COUNT WRITES, then six per change: OP PATH DST COND MODE FLAGS.
 
-* OP is W (write), R (remove), M (move) or D (make a directory).
+* OP is W (write), R (remove), M (move), D (make a directory) or E (expect, COND holds the condition).
 * COND is empty, ``absent``, or the SHA-256 that the file must have.
 * MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, f remove with all
-  in it, o overwrite, d the path ended with a slash.
+  in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
 * MANIFEST has "SIZE SHA256 CKSUM " for every write, or is ``-``: then it follows the content on stdin, with its length
   and the nonce behind it, since the size of an iterator is not known before its end. Content that was cut off on the
   way has no such end, so that a killed client leaves the old file.
@@ -16,33 +16,12 @@ stdin holds the contents of all writes, one after the other.
 from __future__ import annotations
 
 from ._script_apply import APPLY
-from ._script_common import BLAME, DIGESTS, PATHS, PROLOGUE, RECORDS, STATUS, dense
+from ._script_common import BLAME, DIGESTS, FILL, MARK, PATHS, PROLOGUE, RECORDS, STATUS, dense
 
 _SETUP = r"""
 manifest=$1 sync=$2 count=$3 writes=$4; shift 4
 um=$(umask); umask 077
 i=0 phase=prepare bundle= off=0 out=
-# Names of temporary files tell who made them, so that a later write can see that he is gone.
-place=- start=- boot=- host=-
-birth() { { read -r b <"$1"; } 2>/dev/null || return; b=${b##*") "}; set -f; set -- $b; set +f; B=${20}; }
-if B=; birth /proc/1/stat; [ "$B" ]; then
-  { read -r boot </proc/sys/kernel/random/boot_id; read -r host </proc/sys/kernel/hostname; } 2>/dev/null
-  case $host in *[!A-Za-z0-9._-]*) host=-;; esac
-  place=${boot%%-*}.$B.$host
-  birth /proc/$$/stat; start=$B
-fi
-mark=.hermes+$place+$$+$start+$N.
-sweep() {
-  [ "$start" != - ] || return
-  for f in "$1".hermes+*.tmp; do
-    [ -f "$f" ] || continue
-    r=${f##*/.hermes+}
-    case $r in "$place"+*) r=${r#*+};; *) continue;; esac
-    B=; birth "/proc/${r%%+*}/stat"
-    r=${r#*+}
-    [ "$B" = "${r%%+*}" ] || rm -f "$f"
-  done
-}
 # Keeps the values of change $i under numbered names, and gets them back.
 save() {
   eval "op$i=\$op P$i=\$P D$i=\$D T$i=\$T K$i= X$i=\$X V$i=\$V Z$i=\$size s$i=\$sha c$i=\$crc y$i=\$inplace"
@@ -64,8 +43,8 @@ stop() {
 clean() {
   [ -z "$bundle" ] || rm -f "$bundle"
   [ -z "$T" ] || rm -f "$T"
-  j=$i; i=1
-  while [ "$i" -le "$j" ]; do eval "t=\${T$i-}"; [ -z "$t" ] || rm -f "$t"; i=$((i+1)); done
+  i=1
+  while [ "$i" -le "$count" ]; do eval "t=\${T$i-}"; [ -z "$t" ] || rm -f "$t"; i=$((i+1)); done
 }
 leave() { r=$?; [ "$phase" = over ] || { undo; clean; }; trap - 0; exit "$r"; }
 # EXIT alone leaves the temporary file in five shells; without the saved status mksh exits 0 after a signal.
@@ -73,14 +52,6 @@ trap leave 0; trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'ex
 """
 
 _STAGE = r"""
-# Runs "$@" after $1 with stdout in the new file $1, born 0600 and never an existing one.
-fill() {
-  f=$1; shift
-  { msg=$(set -C; { "$@" 2>&1 >&3 3>&-; } 3>"$f"); rc=$?; } 2>/dev/null
-  [ "$rc" -eq 0 ] && return
-  if [ -f "$f" ]; then broken "$D" "$msg"; else denied "$D"; fi
-  stop "$E" "$msg"
-}
 slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size"; }
 # Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
 trailer() {
@@ -129,11 +100,6 @@ verify() {
     *) [ "$SUM" = "$sha" ];;
   esac
 }
-flush() {
-  [ "$sync" = 1 ] || return 0
-  if command -v fsync >/dev/null 2>&1; then fsync "$1"; else sync "$1"; fi 2>/dev/null
-  return 0
-}
 """
 
 _PREPARE = r"""
@@ -149,6 +115,11 @@ expect() {
   ident "$1"; size_of "$V"; hash "$1" "$Z"
   case $BY in none|cksum) stop nohash;; esac
   [ "$SUM" = "$cond" ] || stop changed "$SUM"
+}
+# With flag x: the directories $@, which end in a slash, must be physical paths.
+straight() {
+  case $flags in *x*) ;; *) return;; esac
+  for d; do phys "$d" && [ "$R/" = "$d" ] || stop changed 'is reached through a symbolic link now'; done
 }
 same() { [ -z "$seen" ] || [ "$(ls -lnid "$1" 2>/dev/null)" = "$seen" ]; }
 # Octal digits of a mode as ls prints it, without octal arithmetic.
@@ -190,6 +161,7 @@ dress() {
   chmod "${mode:-$oct}" "$T" 2>/dev/null || stop EPERM
 }
 prep_W() {
+  case $flags in *x*) [ ! -L "$path" ] || stop changed 'is a symbolic link now';; esac
   resolve "$path" || stop "$E"
   [ -d "$P" ] && stop EISDIR
   if [ -e "$P" ]; then
@@ -203,6 +175,7 @@ prep_W() {
     why "$D"
     case $E$flags in ENOENT*p*) there "${D%/}" && stop ENOENT; parents "$D";; *) stop "${E:-ENOTDIR}";; esac
   fi
+  straight "$D"
   expect "$P"
   stage
   by=$BY
@@ -213,6 +186,7 @@ prep_W() {
 prep_R() {
   P=$path D=${path%/*}/
   there "$P" || { why "$P"; stop "$E"; }
+  straight "$D"
   X=1
   if [ -d "$P" ] && [ ! -L "$P" ]; then
     X=2
@@ -231,6 +205,7 @@ prep_M() {
   there "$S" || { why "$S"; stop "$E"; }
   case $flags in *d*) [ -d "$S" ] || stop ENOTDIR;; esac
   [ -d "$D" ] || { why "$D"; stop "${E:-ENOTDIR}" dst; }
+  straight "${S%/*}/" "$D"
   if there "$P"; then
     X=1
     case $flags in *o*) ;; *) stop EEXIST dst;; esac
@@ -245,6 +220,10 @@ prep_M() {
   [ -d "$S" ] && [ ! -L "$S" ] || return
   a=$(cd -P "$S" 2>/dev/null && pwd -P) b=$(cd -P "$D" 2>/dev/null && pwd -P)
   case $b/ in "$a"/*) stop EINVAL 'is inside itself';; esac
+}
+prep_E() {
+  P=$path D=${path%/*}/ X=1
+  expect "$P"
 }
 prep_D() {
   P=$path D=${path%/*}/
@@ -291,13 +270,41 @@ rec ok $out
 """
 
 COMMIT_SCRIPT = dense(
-    PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
+    PROLOGUE + RECORDS + PATHS + DIGESTS + STATUS + BLAME + FILL + MARK + _SETUP + _STAGE + _PREPARE + APPLY + _MAIN
 )
+
+_FIND = r"""
+trap - 0
+# Each argument is a directory: "d" and it alone, "t" and all below it. Tells what was removed, and what has to stay.
+kind=$1 kept=$2
+shift 2
+search() {
+  r=${1##*/.hermes+}
+  there "$1" || return
+  case $1 in *.tmp) ;; *.bak) [ "$kept" = b ] || return;; *) return;; esac
+  [ "$start" != - ] || { rec busy "$1"; return; }
+  case $r in "$place"+*) r=${r#*+};; *) rec busy "$1"; return;; esac
+  B=; birth "/proc/${r%%+*}/stat"
+  r=${r#*+}
+  if [ "$B" = "${r%%+*}" ]; then rec busy "$1"; else rm -rf "$1" && rec removed "$1"; fi
+}
+for dir; do
+  if [ "$kind" = t ] && command -v find >/dev/null 2>&1; then
+    find "$dir" -name '.hermes+*' -print 2>/dev/null | while read -r f; do search "$f"; done
+  else
+    for f in "${dir%/}"/.hermes+*; do search "$f"; done
+  fi
+done
+rec ok
+"""
+
+FIND_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + MARK + _SETUP + _FIND)
+"""Removes what dead writers left. Arguments: NONCE - 0 0 0 KIND KEPT DIRECTORY..."""
 
 _SWEEP = r"""
 trap - 0
 for path; do resolve "$path" && sweep "$D"; done
 """
 
-SWEEP_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + _SETUP + _SWEEP)
+SWEEP_SCRIPT = dense(PROLOGUE + RECORDS + PATHS + MARK + _SETUP + _SWEEP)
 """Clears what killed writers left. Arguments: those of the write script up to WRITES, then paths."""

@@ -6,9 +6,11 @@ import functools
 import os
 import re
 import secrets
+import shutil
 
 _PREFIX = b".hermes+"
 _SUFFIX = b".tmp"
+_BACKUP = b".bak"
 _HOST = re.compile(rb"[A-Za-z0-9._-]+\Z")
 
 
@@ -21,10 +23,11 @@ def _read(path: str) -> bytes:
 
 
 def _birth(pid: str) -> bytes:
-    """When a process started, in clock ticks since boot; empty when there is none."""
+    """When a process started, in clock ticks since boot; empty when there is none, or it is dead."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
     # Field 22 of the line, counted from behind the name, which may hold anything.
-    return fields[19] if len(fields) > 19 else b""
+    dead = fields[:1] in ([b"Z"], [b"X"])
+    return fields[19] if len(fields) > 19 and not dead else b""
 
 
 @functools.cache
@@ -55,19 +58,37 @@ def sweep(directory: bytes) -> None:
         if place != _place() or not pid.isdigit():
             continue
         if _birth(pid.decode()) != rest.partition(b"+")[0]:
-            _unlink(os.path.join(directory, name))
+            _remove(os.path.join(directory, name))
 
 
-def _left_over(directory: bytes) -> list[bytes]:
+def sweep_all(directory: bytes, *, backups: bool) -> tuple[list[bytes], list[bytes]]:
+    """As `sweep`, backups too if wanted: what was removed, and what stays since its writer lives or may live."""
+    removed, busy = [], []
+    for name in _left_over(directory, (_SUFFIX, _BACKUP) if backups else (_SUFFIX,)):
+        path = os.path.join(directory, name)
+        place, _, rest = name[len(_PREFIX) :].partition(b"+")
+        pid, _, rest = rest.partition(b"+")
+        known = _place() != b"-" and place == _place() and pid.isdigit()
+        if known and _birth(pid.decode()) != rest.partition(b"+")[0]:
+            _remove(path)
+            removed.append(path)
+        else:
+            busy.append(path)
+    return removed, busy
+
+
+def _left_over(directory: bytes, suffixes: tuple[bytes, ...] = (_SUFFIX,)) -> list[bytes]:
     try:
         names = os.listdir(directory)
     except OSError:
         return []
-    return [name for name in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+    return [name for name in names if name.startswith(_PREFIX) and name.endswith(suffixes)]
 
 
-def _unlink(path: bytes) -> None:
+def _remove(path: bytes) -> None:
     try:
         os.unlink(path)
+    except IsADirectoryError:
+        shutil.rmtree(path, ignore_errors=True)
     except OSError:
         return

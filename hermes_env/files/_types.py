@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -30,6 +31,39 @@ class WriteResult:
     """The file did not exist before."""
     atomic: bool
     """The new file replaced the old one in one step; False when it was written in place, its bytes backed up first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that is no file, folder or link, and was not copied."""
+
+    path: str
+    """Relative to the folder that was copied."""
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class TransferResult:
+    """A finished copy of a file or folder."""
+
+    path: str
+    """The target as the caller named it."""
+    files: int
+    """Regular files that were sent."""
+    size: int
+    """Bytes of those."""
+    unchanged: int
+    """Regular files that were not sent, since the target had the same bytes by their digest."""
+    directories: int
+    """Folders that were made."""
+    links: int
+    """Symbolic links that were made."""
+    skipped: tuple[Skipped, ...]
+    """FIFOs, sockets and devices: they are never copied."""
+    verified: bool
+    """The digest of every file that was sent is that of the original, by a reading apart from the sending."""
+    verified_by: str | None
+    """What computed it in the environment; see `WriteResult.verified_by`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +106,8 @@ class Write:
     if_absent: bool = False
     """Only when nothing has this name."""
     hardlinks: HardLinks = "keep"
+    real: bool = False
+    """Only when no symbolic link is on the way to the file, nor in its place: what a survey found is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +118,8 @@ class Remove:
     recursive: bool = False
     """Remove a directory with all that is in it; otherwise it must be empty."""
     if_sha256: str | None = None
+    real: bool = False
+    """Only when no symbolic link is on the way to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +131,8 @@ class Move:
     overwrite: bool = False
     """Replace what has the name `dst`; otherwise that is refused."""
     if_sha256: str | None = None
+    real: bool = False
+    """Only when no symbolic link is on the way to either name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,4 +144,61 @@ class MakeDir:
     """Make missing parents too, and accept a directory that exists."""
 
 
-Change = Write | Remove | Move | MakeDir
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """A condition for `Files.commit`: nothing is changed unless this file is as told. It changes nothing itself."""
+
+    path: str
+    sha256: str | None
+    """Digest of the bytes of a regular file; None: nothing has this name."""
+
+
+Change = Write | Remove | Move | MakeDir | Expect
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What one path names, links followed."""
+
+    path: str
+    """The caller's path."""
+    real: str | None = None
+    """Absolute, every symbolic link resolved; of what is missing, with the directories that exist resolved. None when
+    it cannot be told."""
+    place: str | None = None
+    """The name itself, absolute, with only its directory resolved: where a symbolic link stands."""
+    link: bool = False
+    """The name itself is a symbolic link."""
+    missing: tuple[str, ...] = ()
+    """Directories that would have to be made for it, outermost first; real paths."""
+    stat: FileStat | None = None
+    """State of what it leads to; None when there is nothing."""
+    identity: tuple[int, int] | None = None
+    """Device and inode; the device is 0 where no tool tells it."""
+    data: bytes | None = field(default=None, repr=False)
+    """The bytes, checked by their digest; None for what is no readable regular file, and when not asked for."""
+    sha256: str | None = None
+    """Digest of the bytes of a readable regular file."""
+    error: Exception | None = None
+    """Why there are neither bytes nor digest: an `OSError` with errno, `FileChanged`, or `TransportError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a set of paths names."""
+
+    files: Mapping[str, Surveyed]
+    """By the caller's path."""
+    home: str
+    """Home directory of the user that commands run as; empty when there is none."""
+    uid: int
+    """That user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What was found of temporary files of commits."""
+
+    removed: tuple[str, ...]
+    busy: tuple[str, ...]
+    """Those whose writer lives, or may live."""

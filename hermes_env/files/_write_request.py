@@ -11,7 +11,7 @@ from hermes_env._stdin import source_of
 from ._digest import Tally
 from ._oserror import named_error
 from ._script_write import COMMIT_SCRIPT
-from ._types import Change, MakeDir, Move, Remove, Write, WriteResult
+from ._types import Change, Expect, MakeDir, Move, Remove, Write, WriteResult
 from ._wire import local_name
 
 if TYPE_CHECKING:
@@ -171,22 +171,25 @@ def _content(change: Write, *, with_cksum: bool) -> _Content:
 def _words(change: Change) -> tuple[str, ...]:
     """OP PATH DST COND MODE FLAGS."""
     slash = "d" if change.path.endswith("/") else ""
+    exact = "x" if getattr(change, "real", False) else ""
     path = local_name(change.path.rstrip("/"))
     match change:
         case Write():
             condition = "absent" if change.if_absent else (change.if_sha256 or "").lower()
             mode = "" if change.mode is None else f"{change.mode:04o}"
-            flags = _HARD_LINKS[change.hardlinks] + ("p" if change.make_parents else "")
+            flags = _HARD_LINKS[change.hardlinks] + ("p" if change.make_parents else "") + exact
             return ("W", path, "", condition, mode, flags)
         case Remove():
-            flags = slash + ("f" if change.recursive else "")
+            flags = slash + ("f" if change.recursive else "") + exact
             return ("R", path, "", (change.if_sha256 or "").lower(), "", flags)
         case Move():
-            flags = slash + ("o" if change.overwrite else "")
+            flags = slash + ("o" if change.overwrite else "") + exact
             dst = local_name(change.dst.rstrip("/"))
             return ("M", path, dst, (change.if_sha256 or "").lower(), "", flags)
         case MakeDir():
             return ("D", path, "", "", "", "p" if change.parents else "")
+        case Expect():
+            return ("E", path, "", change.sha256 or "absent", "", slash)
 
 
 def _not_expected(note: str) -> str:

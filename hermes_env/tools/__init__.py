@@ -37,11 +37,32 @@ from hermes_env.tools._view import View as View
 from hermes_env.tools._view import view_lines as view_lines
 
 if TYPE_CHECKING:
+    from hermes_env.tools._filetools import FileTools as FileTools
     from hermes_env.tools._model import EditOutcome as EditOutcome
+    from hermes_env.tools._observe import Diagnostics as Diagnostics
+    from hermes_env.tools._observe import EditEvent as EditEvent
+    from hermes_env.tools._observe import Observer as Observer
+    from hermes_env.tools._read import ReadOutcome as ReadOutcome
     from hermes_env.tools._schemas import tool_schemas as tool_schemas
+    from hermes_env.tools._store import HistoryEntry as HistoryEntry
+    from hermes_env.tools._store import Retention as Retention
+    from hermes_env.tools._undo import Recovered as Recovered
+    from hermes_env.tools._undo import Recovery as Recovery
 
 # These need pydantic, which costs 0.1 s: they are imported when they are first asked for.
-_LAZY = {"EditOutcome": "_model", "tool_schemas": "_schemas"}
+_LAZY = {
+    "Diagnostics": "_observe",
+    "EditEvent": "_observe",
+    "EditOutcome": "_model",
+    "FileTools": "_filetools",
+    "HistoryEntry": "_store",
+    "Observer": "_observe",
+    "ReadOutcome": "_read",
+    "Recovered": "_undo",
+    "Recovery": "_undo",
+    "Retention": "_store",
+    "tool_schemas": "_schemas",
+}
 
 
 def __getattr__(name: str) -> object:

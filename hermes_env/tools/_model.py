@@ -30,18 +30,20 @@ MAX_ERRORS = 50
 """Errors listed in one outcome."""
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """Published data: closed and frozen."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CandidateLine(_Record):
+class CandidateLine(Record):
     """A line of a file that the edit may have meant."""
 
     line: int = Field(ge=1, description="Line number in the file as it was read, from 1.")
     text: str = Field(description="The line, cut after 200 characters.")
 
 
-class ErrorInfo(_Record):
+class ErrorInfo(Record):
     """Why an edit was refused."""
 
     code: ErrorCode
@@ -66,7 +68,7 @@ class ErrorInfo(_Record):
         )
 
 
-class HunkOutcome(_Record):
+class HunkOutcome(Record):
     """Where one hunk went."""
 
     hunk: int = Field(ge=1)
@@ -97,7 +99,7 @@ class HunkOutcome(_Record):
         )
 
 
-class ChangedFile(_Record):
+class ChangedFile(Record):
     """One file that an edit changed, or would change."""
 
     path: str
@@ -138,7 +140,7 @@ class ChangedFile(_Record):
         )
 
 
-class EditOutcome(_Record):
+class EditOutcome(Record):
     """What an edit did. Returned by every editing tool, never raised."""
 
     ok: bool
@@ -153,6 +155,7 @@ class EditOutcome(_Record):
     after_sha256: Sha256 | None = Field(default=None, description="Of the only changed file, if it is one.")
     stale_check: StaleCheck = "not_run"
     side_effects_fired: list[str] = Field(default=[], description="Names of the observers told.")
+    reports: list[str] = Field(default=[], description="What observers had to say, such as new diagnostics.")
     warnings: list[str] = []
     left_changed: list[str] = Field(default=[], description="After rollback_failed: files that are not as they were.")
     error: ErrorInfo | None = Field(default=None, description="The first error.")

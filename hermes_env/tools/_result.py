@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
@@ -38,6 +38,8 @@ class FileChange:
     hunks: tuple[HunkReport, ...] = ()
     splices: tuple[Splice, ...] | None = None
     """The replaced ranges of ``before``, where one update is all that happened."""
+    _known: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was computed already: both cost a pass over a file that may have 100 MiB."""
 
     @property
     def content_changed(self) -> bool:
@@ -47,19 +49,23 @@ class FileChange:
     @property
     def after_sha256(self) -> str | None:
         """Hex digest of the new content."""
-        return None if self.after is None else sha256(self.after).hexdigest()
+        if self.after is None:
+            return None
+        if "sha256" not in self._known:
+            self._known["sha256"] = sha256(self.after).hexdigest()
+        return str(self._known["sha256"])
 
-    def diff(self, *, max_lines: int | None = MAX_DIFF_LINES) -> FileDiff:
-        """Return the unified diff of this file."""
+    def diff(self) -> FileDiff:
+        """Return the unified diff of this file, at most 100 lines of it."""
+        known = self._known.get("diff")
+        if isinstance(known, FileDiff):
+            return known
         before = None if self.before is None else self.before.data
-        return unified_diff(
-            before,
-            self.after,
-            path=self.path,
-            old_path=self.source,
-            splices=self.splices,
-            max_lines=max_lines,
+        made = unified_diff(
+            before, self.after, path=self.path, old_path=self.source, splices=self.splices, max_lines=MAX_DIFF_LINES
         )
+        self._known["diff"] = made
+        return made
 
 
 def collect(overlay: Overlay) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:

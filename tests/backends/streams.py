@@ -31,6 +31,12 @@ class StreamSdk:
     def __init__(self, root: str) -> None:
         self.root = root
         self.faults = Faults()
+        self._commands: list[RunningCommand] = []
+
+    def close(self) -> None:
+        """The client goes; what it started runs on."""
+        for command in self._commands:
+            command.forget()
 
     def exec(self, argv: Sequence[str], env: Mapping[str, str]) -> RunningCommand:
         """Start a command."""
@@ -50,7 +56,9 @@ class StreamSdk:
             env={"PATH": os.environ["PATH"], "HOME": self.root, **env},
             start_new_session=True,
         )
-        return RunningCommand(self.faults, process)
+        command = RunningCommand(self.faults, process)
+        self._commands.append(command)
+        return command
 
 
 class RunningCommand:
@@ -100,8 +108,10 @@ class RunningCommand:
         thread.start()
 
     def _reap(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._process.wait()
-        for file in (self._process.stdin, self._process.stdout, self._process.stderr):
+        for file in (self._process.stdout, self._process.stderr):
             if file is not None:
                 file.close()
 
@@ -203,6 +213,9 @@ class StreamEnvironment(BaseEnvironment):
 
     def _open(self) -> None:
         self.sdk = StreamSdk(self.options.root)
+
+    def _close(self) -> None:
+        self.sdk.close()
 
     def _launch(self, launch: Launch) -> Channel:
         try:

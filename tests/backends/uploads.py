@@ -31,11 +31,18 @@ codecs.register_error("one-for-each-byte", _replace_one)
 class UploadSdk:
     """The SDK and the service behind it; files live under a directory of the test."""
 
-    def __init__(self, root: str, shell: str, path: str) -> None:
-        self.root = root
-        program, *options = shell.split()
-        self.shell = [shutil.which(program) or program, *options]
-        self.path = path
+    def __init__(self, options: UploadOptions) -> None:
+        self.root = options.root
+        program, *words = options.shell.split()
+        self._shell = [shutil.which(program) or program, *words]
+        self._sh = options.sh or "/bin/sh"
+        self._umask = options.umask
+        self._env = {
+            "PATH": options.path or os.environ["PATH"],
+            "TMPDIR": f"{self.root}/tmp",
+            "HOME": self.root,
+            **(options.variables or {}),
+        }
         self.faults = Faults()
 
     def upload(self, path: str, source: Iterator[bytes]) -> None:
@@ -62,16 +69,18 @@ class UploadSdk:
 
     def _execute(self, text: str, timeout: float) -> str:
         process = subprocess.Popen(
-            self.shell,
+            self._shell,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.root,
-            env={"PATH": self.path, "TMPDIR": f"{self.root}/tmp", "HOME": self.root},
+            env=self._env,
+            umask=self._umask,
             start_new_session=True,
         )
+        script = text.replace("exec /bin/sh", f"exec {self._sh}", 1)
         try:
-            output, _ = process.communicate(text.encode("utf-8", "replace"), timeout)
+            output, _ = process.communicate(script.encode("utf-8", "replace"), timeout)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
@@ -86,6 +95,10 @@ class UploadOptions(BackendOptions):
     shell: str = "bash"
     path: str | None = None
     """PATH of the service; None is that of the test."""
+    sh: str | None = None
+    """What the service has as ``/bin/sh``."""
+    variables: dict[str, str] | None = None
+    umask: int = 0o022
     time_limit: float = 3600.0
 
 
@@ -95,11 +108,11 @@ class UploadEnvironment(StagedEnvironment):
     Options = UploadOptions
     options: UploadOptions
     max_reply_bytes: ClassVar[int] = 1 << 20
-    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, kill_scope="command")
+    capabilities = Capabilities(separate_stderr=True, exact_stdout=True, streaming=True, kill_scope="command")
 
     def _open(self) -> None:
         os.makedirs(f"{self.options.root}/tmp", exist_ok=True)
-        self.sdk = UploadSdk(self.options.root, self.options.shell, self.options.path or os.environ["PATH"])
+        self.sdk = UploadSdk(self.options)
 
     def _run(self, script: str, launch: Launch) -> str:
         return self.sdk.execute(script, self.options.time_limit)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"hermes_env", "hermes_env_local", "hermes_env_docker", "hermes_env_ssh", "hermes_env_conformance"}
+BACKENDS = {f"hermes_env_{name}" for name in ("daytona", "docker", "local", "ssh")}
+PACKAGES = {"hermes_env", "hermes_env_conformance", *BACKENDS}
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,12 @@ def test_the_metadata_names_extras_and_entry_points(wheel: zipfile.Path) -> None
         "local": "hermes_env_local:LocalEnvironment",
         "docker": "hermes_env_docker:DockerEnvironment",
         "ssh": "hermes_env_ssh:SshEnvironment",
+        "daytona": "hermes_env_daytona:DaytonaEnvironment",
     }
     assert dict(points["console_scripts"]) == {"hermes-env": "hermes_env._cli.__main__:main"}
     metadata = (info / "METADATA").read_text().splitlines()
     extras = {line.split(": ")[1] for line in metadata if line.startswith("Provides-Extra: ")}
-    assert extras == {"cli", "conformance", "docker", "ssh", "all", "dev"}
+    assert extras == {"cli", "conformance", "daytona", "docker", "ssh", "all", "dev"}
     needed = [line for line in metadata if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert len(needed) == 1 and needed[0].startswith("Requires-Dist: pydantic")
     assert "Requires-Python: >=3.11" in metadata and "License-Expression: Apache-2.0" in metadata

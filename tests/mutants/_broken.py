@@ -28,6 +28,8 @@ class Mutant:
     """Laws that must fail."""
     holds: str
     """A law that must hold all the same: the mutant has one fault, it is no ruin."""
+    rooted: bool
+    """Derives from a backend of the tests, which works in a directory that it is given."""
 
 
 MUTANTS: list[Mutant] = []
@@ -37,7 +39,16 @@ def mutant(kind: str, *breaks: str, holds: str = "test_the_streams_are_kept_apar
     """Enter a broken environment into the list."""
 
     def enter(cls: _Env) -> _Env:
-        MUTANTS.append(Mutant(cls.__name__, kind, f"{cls.__module__}:{cls.__name__}", breaks, holds))
+        MUTANTS.append(
+            Mutant(
+                cls.__name__,
+                kind,
+                f"{cls.__module__}:{cls.__name__}",
+                breaks,
+                holds,
+                rooted=not issubclass(cls, LocalEnvironment),
+            )
+        )
         return cls
 
     return enter

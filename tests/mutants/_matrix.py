@@ -14,10 +14,32 @@ from dataclasses import dataclass, field
 
 from hermes_env_conformance import LAWS, run
 
-from . import files_faults, life_faults, names_faults, output_faults, process_faults, stdin_faults
+from . import (
+    aio_faults,
+    cancel_faults,
+    files_faults,
+    life_faults,
+    names_faults,
+    output_faults,
+    process_faults,
+    stdin_faults,
+    tools_faults,
+    trees_faults,
+)
 from ._broken import MUTANTS, Mutant
 
-_FAULTS = (stdin_faults, output_faults, process_faults, life_faults, files_faults, names_faults)
+_FAULTS = (
+    stdin_faults,
+    output_faults,
+    process_faults,
+    life_faults,
+    files_faults,
+    names_faults,
+    cancel_faults,
+    aio_faults,
+    trees_faults,
+    tools_faults,
+)
 PATIENCE = 4.0
 """Seconds: every law that does not hang holds well within them; a mutant that hangs costs twice as many."""
 _AT_ONCE = 2
@@ -80,10 +102,20 @@ def _fork(mutant: Mutant, place: str) -> int:
     with contextlib.suppress(BaseException), open(os.path.join(place, "output"), "w", encoding="utf-8") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
-        os.chdir(place)
+        elsewhere = os.path.join(place, "elsewhere")
+        os.mkdir(elsewhere)
+        os.chdir(elsewhere)  # Not where the laws work: relative paths of the caller must lead elsewhere.
         laws = (*mutant.breaks, mutant.holds)
+        options = {"root": place} if mutant.rooted else {}
         code = run(
-            mutant.path, profile="quick", laws=laws, patience=PATIENCE, workspace=place, report=place, stream=out
+            mutant.path,
+            options=options,
+            profile="quick",
+            laws=laws,
+            patience=PATIENCE,
+            workspace=place,
+            report=place,
+            stream=out,
         )
     os._exit(code)
 

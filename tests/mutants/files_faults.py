@@ -293,3 +293,13 @@ class _InArgv(Files):
 )
 class FilesInArgv(Broken):
     files_class = _InArgv
+
+
+class _ParentsAlways(Files):
+    def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
+        return super().write_bytes(path, data, **{**settings, "make_parents": True})
+
+
+@mutant("directories made without being asked", "test_any_sequence_of_file_calls_is_as_modelled")
+class MakesParentsAlways(Broken):
+    files_class = _ParentsAlways

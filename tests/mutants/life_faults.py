@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any, ClassVar
 
-from hermes_env import BackendOptions, EnvironmentGone, ExecResult, HermesEnvError, Unsupported
+from hermes_env import BackendOptions, Capabilities, EnvironmentGone, ExecResult, HermesEnvError, Unsupported
 from hermes_env_local import LocalEnvironment
 
 from ._broken import Broken, BrokenProcess, BrokenStart, mutant
@@ -144,3 +144,12 @@ class ChangesTheCaller(Broken):
         with contextlib.suppress(OSError):
             os.chdir("/")
         return super().exec(cmd, **settings)
+
+
+@mutant("less declared than is there: a power is not refused", "test_powers_that_are_not_declared_are_refused")
+class DeclaresNothing(Broken):
+    capabilities = Capabilities(separate_stderr=True, half_close=True)
+
+    def start(self, cmd: Any, **settings: Any) -> Any:
+        settings.pop("live_stdin", None)
+        return super().start(cmd, **settings)

@@ -267,7 +267,8 @@ class KillWaitsForStdin(BrokenStart):
 )
 class StdinInArgv(BrokenStart):
     def start(self, cmd: Any, **settings: Any) -> Any:
-        return super().start(*_embedded(cmd, settings))
+        new, rest = _embed(cmd, settings)
+        return super().start(new, **rest)
 
     def exec(self, cmd: Any, **settings: Any) -> ExecResult:
         new, rest = _embed(cmd, settings)
@@ -282,13 +283,6 @@ def _embed(cmd: Any, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         raise OSError(7, os.strerror(7))
     text = stdin.decode("utf-8", "surrogateescape").replace("\0", "")
     return ["sh", "-c", f'printf %s "$1" | {{ {cmd}\n}}', "sh", text], {**settings, "stdin": None}
-
-
-def _embedded(cmd: Any, settings: dict[str, Any]) -> tuple[Any]:
-    new, rest = _embed(cmd, settings)
-    settings.clear()
-    settings.update(rest)
-    return (new,)
 
 
 @mutant(

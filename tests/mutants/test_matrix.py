@@ -10,6 +10,7 @@ import pytest
 from hermes_env_conformance import LAWS
 
 from . import _matrix
+from .__main__ import FAULTS, known_faults
 from ._broken import MUTANTS
 
 
@@ -20,6 +21,11 @@ def test_every_mutant_and_every_law_is_needed() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_what_is_told_of_the_mutants_is_current() -> None:
+    """The file from which laws are explained is what `python -m tests.mutants --write` makes."""
+    assert FAULTS.read_text(encoding="utf-8") == known_faults()
 
 
 def test_mutants_are_distinct() -> None:

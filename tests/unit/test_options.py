@@ -9,8 +9,14 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from hermes_env import BackendOptions, BaseEnvironment, InvalidArgument
-from hermes_env._cli._settings import is_secret
-from hermes_env._options import options_from_environment, options_from_file, parse_options, parse_value, variable_name
+from hermes_env._options import (
+    is_secret,
+    options_from_environment,
+    options_from_file,
+    parse_options,
+    parse_value,
+    variable_name,
+)
 
 
 class Login(BaseModel):

@@ -11,12 +11,26 @@ from pathlib import Path
 import pytest
 
 PLUGIN = "cli_plugin:VaultEnvironment"
+ROOM = "cli_plugin:RoomEnvironment"
 _PLUGIN_TEXT = '''
 """A backend with options of every kind, for the tests of the command line."""
 
+import json
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
 from pydantic import BaseModel, SecretStr
 
-from hermes_env import BackendOptions, Capabilities, CommandEnvironment
+from hermes_env import (
+    BackendOptions,
+    Capabilities,
+    CommandEnvironment,
+    EnvironmentGone,
+    owner_is_gone,
+    owner_labels,
+)
 
 
 class Login(BaseModel):
@@ -53,6 +67,47 @@ class SlowEnvironment(VaultEnvironment):
     capabilities = Capabilities(
         separate_stderr=True, exact_stdout=True, streaming=True, half_close=True, kill_scope="command"
     )
+
+
+class RoomOptions(BackendOptions):
+    building: str
+    name: str = "hall"
+
+
+class RoomEnvironment(CommandEnvironment):
+    """A folder that outlives its client, with a label that says who made it."""
+
+    Options = RoomOptions
+    capabilities = replace(CommandEnvironment.capabilities, reattach=True)
+
+    def _open(self):
+        self.room = tempfile.mkdtemp(dir=self.options.building)
+        Path(self.room, ".labels").write_text(json.dumps(owner_labels("room")))
+
+    def _attach(self, ident):
+        self.room = ident
+        if not Path(ident).is_dir():
+            raise EnvironmentGone(f"there is no room {ident}")
+
+    def _ident(self):
+        return self.room
+
+    def _close(self):
+        shutil.rmtree(self.room)
+
+    @classmethod
+    def _reap(cls, options):
+        gone = [
+            label.parent
+            for label in Path(options.building).glob("*/.labels")
+            if owner_is_gone(json.loads(label.read_text()))
+        ]
+        for room in gone:
+            shutil.rmtree(room)
+        return [str(room) for room in gone]
+
+    def _argv(self, launch):
+        return ["env", "-C", self.room, *launch.argv()]
 '''
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]

@@ -122,14 +122,7 @@ _SHELLS = {
     "busybox": ["busybox", "sh"],
 }
 _IS_ROOT = os.geteuid() == 0
-_USERS = ("root", "nobody") if _IS_ROOT else ("self",)
-VARIANTS = [
-    *(f"native-{user}" for user in _USERS),
-    *(f"sh-{user}" for user in _USERS),
-    *(f"busybox-{user}" for user in _USERS),
-    f"bash-{_USERS[0]}",
-    f"mksh-{_USERS[0]}",
-]
+USERS = ("root", "nobody") if _IS_ROOT else ("self",)
 
 
 @contextmanager
@@ -184,15 +177,37 @@ def make_place(variant: str, home: Path, request: pytest.FixtureRequest) -> Iter
         yield Place(env.files, home, env, user, native=False)
 
 
-@pytest.fixture(params=VARIANTS)
+@pytest.fixture
 def place(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
-    """Files by every way there is."""
+    """Files by every way that the test is marked for."""
     with make_place(request.param, home, request) as made:
         yield made
 
 
-@pytest.fixture(params=[variant for variant in VARIANTS if not variant.startswith("native")])
+@pytest.fixture
 def scripted(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
     """Files by scripts only."""
     with make_place(request.param, home, request) as made:
         yield made
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marks that choose variants."""
+    config.addinivalue_line("markers", "users: also as a user without rights")
+    config.addinivalue_line("markers", "shells: also in bash and mksh")
+    config.addinivalue_line("markers", "once: before anything runs, so that one variant tells all")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test runs natively and in two shells with two sets of tools; marks ask for more or less."""
+    for fixture in {"place", "scripted"} & set(metafunc.fixturenames):
+        marks = {mark.name for mark in metafunc.definition.iter_markers()}
+        chosen = [f"{how}-{USERS[0]}" for how in ("native", "sh", "busybox")]
+        if "once" in marks:
+            chosen = [f"sh-{USERS[0]}"]
+        if "shells" in marks:
+            chosen += [f"{how}-{USERS[0]}" for how in ("bash", "mksh")]
+        if "users" in marks:
+            chosen += [f"{how}-{user}" for how in ("native", "sh") for user in USERS[1:]]
+        kept = [variant for variant in chosen if fixture == "place" or not variant.startswith("native")]
+        metafunc.parametrize(fixture, kept, indirect=True)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,6 +65,8 @@ def good() -> list[Change]:
     ]
 
 
+@pytest.mark.users
+@pytest.mark.shells
 def test_batch_applies(place: Place) -> None:
     """Changes of every kind are applied in one commit, with a result for each write."""
     fill(place)
@@ -93,6 +95,7 @@ BREAKERS: dict[str, tuple[Callable[[], Change], int]] = {
 }
 
 
+@pytest.mark.shells
 @pytest.mark.parametrize("breaker", BREAKERS)
 @pytest.mark.parametrize("first", [True, False])
 def test_one_failure_stops_all(place: Place, breaker: str, first: bool) -> None:
@@ -139,6 +142,7 @@ def test_right_digests_apply(place: Place) -> None:
     assert (place.cat("a"), place.cat("c"), place.cat("fresh")) == (b"x", b"old b", b"y")
 
 
+@pytest.mark.users
 def test_failure_while_committing_is_rolled_back(place: Place) -> None:
     """A change that fails after others were made visible takes them back, byte for byte and mode for mode."""
     if place.user == "root":
@@ -238,3 +242,27 @@ def test_conditional_writes_of_many_threads(place: Place) -> None:
             thread.join()
         assert len(won) == number + 1
         assert place.cat("file") == won[-1]
+
+
+def test_a_late_failure_leaves_nothing_of_later_changes(scripted: Place) -> None:
+    """When a rename fails, temporary files and directories of the changes behind it go too."""
+    fill(scripted)
+    before = tree(scripted.dir)
+    run = scripted.env.run_script
+
+    def failing(script: str, *args: Any, **settings: Any) -> Any:
+        changed = script.replace("N=$1; shift\n", "N=$1; shift\nmv() { return 1; }\n")
+        assert changed != script
+        return run(changed, *args, **settings)
+
+    scripted.env.run_script = failing  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="Errno"):
+        scripted.files.commit(
+            [
+                Write(path="a", data=b"new"),
+                Write(path="tree/later", data=b"new"),
+                MakeDir(path="made/deep", parents=True),
+                Write(path="other/deep/x", data=b"", make_parents=True),
+            ]
+        )
+    assert tree(scripted.dir) == before

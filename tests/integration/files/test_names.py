@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .conftest import Place
 
 
+@pytest.mark.shells
 def test_stat_tells_what_lstat_tells(place: Place) -> None:
     """Kind, size, mode, owner, time and links are those that the system tells."""
     place.put("file", b"12345", 0o640)
@@ -50,6 +51,7 @@ def test_stat_follows(place: Place) -> None:
     assert place.files.stat("/dev/null").kind == "char"
 
 
+@pytest.mark.users
 def test_stat_errors(place: Place) -> None:
     """What cannot be seen is the builtin error with the caller's path."""
     place.put("file")
@@ -78,6 +80,7 @@ def test_exists(place: Place) -> None:
         assert place.files.exists(path) is answer, path
 
 
+@pytest.mark.shells
 def test_list_dir(place: Place) -> None:
     """A listing has every entry but . and .., hidden ones too, in the order of their bytes, and follows no link."""
     place.put("b", b"12")
@@ -119,6 +122,7 @@ def test_list_empty_and_large_dirs(place: Place) -> None:
     assert [entry.name for entry in place.files.list_dir("dir")] == names
 
 
+@pytest.mark.users
 def test_list_errors(place: Place) -> None:
     """What is no readable directory is the builtin error with the caller's path."""
     place.put("file")
@@ -133,6 +137,7 @@ def test_list_errors(place: Place) -> None:
         assert (path, caught.value.errno, caught.value.filename) == (path, code, path)
 
 
+@pytest.mark.users
 def test_make_dir(place: Place) -> None:
     """A directory is made with the mode that the umask leaves; a second time is an error."""
     place.files.make_dir("dir")
@@ -161,6 +166,7 @@ def test_make_parents(place: Place) -> None:
         place.files.make_dir("file/x", parents=True)
 
 
+@pytest.mark.users
 def test_remove(place: Place) -> None:
     """Files, links and empty directories are removed; what a link leads to is not."""
     place.put("file")
@@ -177,6 +183,7 @@ def test_remove(place: Place) -> None:
     assert caught.value.filename == "file"
 
 
+@pytest.mark.users
 def test_remove_trees(place: Place) -> None:
     """A directory with content needs `recursive`; links in it are removed, not followed."""
     place.put("precious", b"stays")
@@ -193,6 +200,7 @@ def test_remove_trees(place: Place) -> None:
     assert place.cat("precious") == b"stays"
 
 
+@pytest.mark.users
 @pytest.mark.parametrize(("path", "code"), [(".", errno.EINVAL), ("a/..", errno.EINVAL), ("/", errno.EBUSY)])
 def test_what_is_never_removed(place: Place, path: str, code: int) -> None:
     """The root, . and .. are refused, also recursively."""
@@ -203,6 +211,7 @@ def test_what_is_never_removed(place: Place, path: str, code: int) -> None:
     assert (place.dir / "file").exists()
 
 
+@pytest.mark.shells
 def test_move(place: Place) -> None:
     """A file, a link and a directory get other names; content and mode come along."""
     place.put("file", b"content", 0o751)
@@ -219,6 +228,7 @@ def test_move(place: Place) -> None:
     assert sorted(os.listdir(place.dir)) == ["new dir", "new file", "new link"]
 
 
+@pytest.mark.users
 def test_move_onto_something(place: Place) -> None:
     """An existing name is refused unless `overwrite` is given; nothing is ever moved into a directory."""
     place.put("one", b"1")
@@ -244,6 +254,7 @@ def test_move_onto_something(place: Place) -> None:
     assert sorted(os.listdir(place.dir)) == ["empty", "full", "two"]
 
 
+@pytest.mark.users
 def test_move_errors(place: Place) -> None:
     """A missing source, a missing directory and a directory into itself are errors that name the right path."""
     place.put("file")

@@ -31,6 +31,7 @@ CONTENTS = {
 }
 
 
+@pytest.mark.shells
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
 def test_bytes_arrive(place: Place, content: bytes) -> None:
     """What another program wrote is read as it is: whole, in chunks, and by digest."""
@@ -52,6 +53,7 @@ def test_ranges(place: Place, offset: int, limit: int | None) -> None:
     assert place.files.read_bytes("file", offset=offset, limit=limit) == content[offset:end]
 
 
+@pytest.mark.shells
 def test_ranges_over_the_end(place: Place) -> None:
     """An offset over the end gives no bytes; a limit over the end gives what there is."""
     place.put("file", b"0123456789")
@@ -60,6 +62,7 @@ def test_ranges_over_the_end(place: Place) -> None:
     assert place.files.read_bytes("file", offset=8, limit=99) == b"89"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("value", [-1, True, "1", 1.5])
 def test_bad_ranges(place: Place, value: object) -> None:
     """What is no number of bytes is refused before anything runs."""
@@ -77,6 +80,7 @@ def test_through_links(place: Place) -> None:
     assert place.files.read_bytes("two") == b"content"
 
 
+@pytest.mark.users
 def test_errors_name_the_path(place: Place) -> None:
     """Every way to have no readable file is the builtin error with errno and the caller's path."""
     place.put("file")
@@ -109,6 +113,7 @@ def test_errors_name_the_path(place: Place) -> None:
             assert (path, caught.value.errno, caught.value.filename) == (path, code, path)
 
 
+@pytest.mark.users
 def test_no_permission(place: Place) -> None:
     """A file or directory that may not be read is EACCES."""
     if place.user == "root":
@@ -231,6 +236,7 @@ def test_abandoned_chunks(place: Place) -> None:
     assert not [name for name in names if name in ("hermes-env-read", "hermes-env-hash")]
 
 
+@pytest.mark.shells
 def test_read_many(place: Place) -> None:
     """Many files are read at once, each exactly."""
     contents = {f"file {number}\n": ALL_BYTES * number for number in range(20)}

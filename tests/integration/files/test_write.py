@@ -37,6 +37,7 @@ CONTENTS = {
 }
 
 
+@pytest.mark.shells
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
 def test_bytes_arrive(place: Place, content: bytes) -> None:
     """A written file holds exactly the caller's bytes, as another program reads them."""
@@ -48,6 +49,7 @@ def test_bytes_arrive(place: Place, content: bytes) -> None:
     assert place.left_over() == []
 
 
+@pytest.mark.shells
 def test_iterator_arrives(place: Place) -> None:
     """An iterable is written without knowing its length, and the manifest behind it is not part of the file."""
     chunks = [b"", ALL_BYTES, b"x" * 100_000, b"\0", b"end"]
@@ -89,6 +91,7 @@ def test_failing_iterator_leaves_the_old_file(place: Place) -> None:
     assert place.left_over() == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("bad", ["text", 5, None, ["text"]])
 def test_data_that_is_no_bytes_is_refused(place: Place, bad: object) -> None:
     """Text and other objects are refused, and the old bytes stay."""
@@ -99,6 +102,7 @@ def test_data_that_is_no_bytes_is_refused(place: Place, bad: object) -> None:
     assert place.left_over() == []
 
 
+@pytest.mark.users
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o4751, 0o2640, 0o1777, 0o640])
 def test_mode_is_kept(place: Place, mode: int) -> None:
     """The permission bits of an existing file survive a write, special ones too."""
@@ -109,6 +113,7 @@ def test_mode_is_kept(place: Place, mode: int) -> None:
     assert place.cat("file") == b"new"
 
 
+@pytest.mark.users
 def test_new_file_gets_the_umask(place: Place) -> None:
     """A new file has the mode that the umask leaves, as any new file."""
     place.files.write_bytes("file", b"")
@@ -126,6 +131,7 @@ def test_mode_is_set(place: Place, mode: int) -> None:
         assert stat.S_IMODE((place.dir / name).stat().st_mode) == mode
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("mode", [-1, 0o10000, True, "644"])
 def test_bad_mode_is_refused(place: Place, mode: object) -> None:
     """What is no permission bits is refused before anything runs."""
@@ -134,6 +140,7 @@ def test_bad_mode_is_refused(place: Place, mode: object) -> None:
     assert not (place.dir / "file").exists()
 
 
+@pytest.mark.users
 def test_owner_is_kept(place: Place) -> None:
     """A file of another user still belongs to him after a write by root."""
     if place.user != "root":
@@ -146,6 +153,7 @@ def test_owner_is_kept(place: Place) -> None:
     assert result.atomic
 
 
+@pytest.mark.users
 def test_owner_that_cannot_be_restored(place: Place) -> None:
     """A writable file of another user is written in place, since a new file could not be his."""
     if place.user != "nobody":
@@ -162,6 +170,7 @@ def test_owner_that_cannot_be_restored(place: Place) -> None:
     assert place.left_over() == []
 
 
+@pytest.mark.users
 def test_created_file_belongs_to_the_user(place: Place) -> None:
     """A new file belongs to who runs commands there, and its time is now."""
     place.files.write_bytes("file", b"")
@@ -170,6 +179,7 @@ def test_created_file_belongs_to_the_user(place: Place) -> None:
     assert (place.dir / "file").stat().st_mtime > 1_000_000_000
 
 
+@pytest.mark.shells
 def test_symlink_chain(place: Place) -> None:
     """A write goes through relative and absolute links to the file; the links stay."""
     (place.dir / "sub").mkdir()
@@ -186,6 +196,7 @@ def test_symlink_chain(place: Place) -> None:
     assert os.readlink(place.dir / "sub" / "one") == "real"
 
 
+@pytest.mark.shells
 def test_forty_links_and_no_more(place: Place) -> None:
     """Forty links in a row are followed, as Linux does; one more is ELOOP."""
     place.put("l0", b"old")
@@ -289,6 +300,7 @@ def test_longest_name(place: Place) -> None:
     assert place.cat("n" * 255) == b"x"
 
 
+@pytest.mark.shells
 def test_hard_links_are_kept(place: Place) -> None:
     """By default all names of a file see the new bytes; it is written in place and says so."""
     path = place.put("one", b"old bytes that are longer")
@@ -332,6 +344,7 @@ def test_if_sha256(place: Place) -> None:
     assert place.left_over() == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("digest", ["", "abc", "g" * 64, 5])
 def test_bad_digest_is_refused(place: Place, digest: object) -> None:
     """What is no SHA-256 is refused before anything runs."""
@@ -345,6 +358,7 @@ def test_without_durability(place: Place) -> None:
     assert (place.cat("file"), result.verified) == (b"x", True)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("path", ["", "a\0b", "a\ud800b", b"bytes", None])
 def test_impossible_paths(place: Place, path: object) -> None:
     """A path that no environment can have is refused, naming the argument, and the environment stays usable."""
@@ -390,6 +404,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.shells
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names(place: Place, name: str) -> None:
     """A name of any bytes is one file: nothing expands, nothing runs, nothing is taken for an option."""

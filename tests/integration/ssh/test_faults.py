@@ -245,6 +245,7 @@ def test_server_restarts_between_commands(start: Callable[..., Sshd]) -> None:
     with open_environment("ssh", **server.options(connect_timeout=5)) as env:
         assert env.exec("echo one").stdout == b"one\n"
         server.stop()
+        assert not env.alive()
         with pytest.raises(BackendUnavailable):
             env.exec("echo two")
         server.start()

@@ -211,6 +211,9 @@ def test_chain_of_jump_hosts(start: Start, tmp_path: Path) -> None:
     with open_environment("ssh", **options, jump=jump) as env:
         assert env.exec("cat", stdin=bytes(3 << 20)).stdout == bytes(3 << 20)
         peer = env.exec("echo $SSH_CONNECTION").text.split()
+        # A channel that closes while there is still something to send must not cost the way a byte.
+        for _ in range(40):
+            assert env.exec("head -c 100000", stdin=bytes(300_000)).stdout == bytes(100_000)
     assert peer[3] == str(last.port)
     for server in (first, second):
         assert "Accepted publickey" in (server.folder / "log").read_text()
@@ -274,6 +277,8 @@ def test_dropbear(tmp_path: Path, person: Account) -> None:
         assert [process.wait(60).stdout for process in processes] == [
             f"{n}\n".encode() + data[:100_000] for n in range(5)
         ]
+        for number in range(60):
+            assert env.exec("cat", stdin=b"%d" % number).stdout == b"%d" % number
         sleeper = env.start("setsid sleep 1000 & echo on; sleep 1000")
         assert next(iter(sleeper)) == ("stdout", b"on\n")
         sleeper.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -31,22 +32,33 @@ cat
 """Ends only when so many of its kind run at once."""
 
 
-def meet(env: BaseEnvironment, folder: Path, count: int) -> list[int]:
+def meet(env: BaseEnvironment, folder: Path, count: int, look: Callable[[str, bytes], None] | None = None) -> list[int]:
     """Exit codes of commands each of which waits until all of them run."""
     folder.mkdir()
     argv = ["sh", "-c", MEET, "sh", str(folder)]
-    processes = [env.start([*argv, str(n), str(count)], stdin=b"%d" % n) for n in range(count)]
+    processes = [env.start([*argv, str(n), str(count)], stdin=b"%d" % n, on_output=look) for n in range(count)]
     results = [process.wait(120) for process in processes]
     assert [result.stdout for result in results] == [b"%d" % n for n in range(count)]
     return [result.exit_code for result in results]
 
 
 def test_64_commands_at_once_on_one_connection(start: Start, tmp_path: Path) -> None:
-    """Where the server allows it, all run at the same time on one connection, each with its own bytes."""
+    """Where the server allows it, all run at once on one connection, with one thread and no descriptor each."""
     server = start(lines=("MaxSessions 100",))
     with proxied(server.port) as proxy, open_environment("ssh", **server.options(port=proxy.port)) as env:
-        assert meet(env, tmp_path / "meeting", 64) == [0] * 64
+        assert env.exec("true").ok
+        threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        most, one_at_a_time = [0, 0], threading.Lock()
+
+        def look(_stream: str, _data: bytes) -> None:
+            with one_at_a_time:  # Looking takes a descriptor.
+                most[0] = max(most[0], threading.active_count() - threads)
+                most[1] = max(most[1], len(os.listdir("/proc/self/fd")) - descriptors)
+
+        assert meet(env, tmp_path / "meeting", 64, look) == [0] * 64
         assert proxy.connections == 1
+        assert most[0] <= 66
+        assert most[1] <= 2
 
 
 def test_more_commands_than_sessions(server: Sshd) -> None:
@@ -70,6 +82,16 @@ def test_several_connections(server: Sshd, tmp_path: Path) -> None:
         assert proxy.connections == 1
         assert meet(env, tmp_path / "meeting", 30) == [0] * 30
         assert 2 <= proxy.connections <= 4
+
+
+def test_a_crowd_is_exact(start: Start) -> None:
+    """A server that is so busy that it tells the end of commands before their output costs no byte."""
+    server = start(lines=("MaxSessions 300",))
+    with open_environment("ssh", **server.options(connections=2)) as env:
+        for _ in range(2):
+            data = os.urandom(1 << 16)
+            processes = [env.start("cat", stdin=data) for _ in range(250)]
+            assert [process.wait(120).stdout == data for process in processes] == [True] * 250
 
 
 @pytest.fixture

@@ -107,6 +107,31 @@ def test_output_is_delivered(env: UploadEnvironment) -> None:
     assert list(env.start("echo a; echo b >&2")) == got
 
 
+def test_output_arrives_while_the_command_runs(env: UploadEnvironment, tmp_path: Path) -> None:
+    """Output can be read before the command ends, every byte once, across the borders of pieces."""
+    process = env.start(
+        "cat; echo err >&2; while [ ! -e go ]; do sleep 0.05; done; cat part; exit 3", stdin=EVERY_BYTE * 1000
+    )
+    (tmp_path / "part").write_bytes(EVERY_BYTE * 700)
+    seen = {"stdout": b"", "stderr": b""}
+    for stream, data in process:
+        seen[stream] += data
+        if len(seen["stdout"]) == 256_000 and seen["stderr"]:
+            (tmp_path / "go").touch()
+    assert seen == {"stdout": EVERY_BYTE * 1700, "stderr": b"err\n"}
+    assert process.wait(30).exit_code == 3
+
+
+def test_on_output_that_raises_ends_the_command(env: UploadEnvironment) -> None:
+    """What on_output raises reaches the caller while the command would still run, and kills it."""
+
+    def refuse(stream: str, data: bytes) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        env.exec("echo now; sleep 600; touch on", on_output=refuse, timeout=300)
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_unread_stdin_is_not_executed(tmp_path: Path, shell: str) -> None:
     """A payload that looks like shell text, and that the command leaves unread, is not executed by any shell."""
@@ -128,14 +153,14 @@ def test_names_arguments_and_variables_of_any_byte(env: UploadEnvironment) -> No
     assert env.exec('printf %s "$ODD"', env={"ODD": odd}).stdout == raw
 
 
-@pytest.mark.parametrize("name", ["n", "l", "s", "w", "D", "p"])
+@pytest.mark.parametrize("name", ["n", "l", "s", "t", "c", "w", "D", "p"])
 def test_variables_of_the_script_do_not_leak(env: UploadEnvironment, name: str) -> None:
     """The transport's own variables neither reach the command nor change one of the caller's."""
     assert env.exec(f'printf %s "${name}"', env={name: "mine"}).stdout == b"mine"
     assert env.exec(f'printf %s "${name}"').stdout == b""
     text = f'printf %s "${name}" #' + "x" * 150_000
     assert env.exec(text, env={name: "mine"}).stdout == b"mine"
-    assert not [line for line in env.exec("set").stdout.splitlines() if line.startswith(b"_h_")]
+    assert not [line for line in env.exec("set").stdout.splitlines() if line.startswith((b"_h_", b"_n", b"_s"))]
 
 
 def test_long_script(env: UploadEnvironment) -> None:

@@ -78,3 +78,9 @@ def test_records_in_noise() -> None:
     output = b"x" + record(b"ok", b"\xff\n{}") + b"y" + record(b"fail")[:-3]
     assert records(output, NONCE) == [("ok", "\udcff\n{}")]
     assert records(b"nothing", NONCE) == []
+
+
+def test_a_record_without_an_end_is_noise() -> None:
+    """What never ends fills no memory, and what comes after it is still read."""
+    output = MARK + b"{" + b"x" * 300_000 + MARK + b" " + b"y" * 300_000 + frame(b"content")
+    assert read(output, 1000)[-1] == ("end", "aa")

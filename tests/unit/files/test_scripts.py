@@ -10,12 +10,15 @@ import pytest
 
 from hermes_env import Change, MakeDir, Move, Remove, Write
 from hermes_env.files._script_read import LIST_SCRIPT, READ_SCRIPT, STAT_SCRIPT, SUM_SCRIPT
-from hermes_env.files._script_write import COMMIT_SCRIPT, SWEEP_SCRIPT
+from hermes_env.files._script_survey import SURVEY_SCRIPT
+from hermes_env.files._script_write import COMMIT_SCRIPT, FIND_SCRIPT, SWEEP_SCRIPT
 from hermes_env.files._write_request import WriteRequest
 
 SCRIPTS = {
     "commit": COMMIT_SCRIPT,
     "sweep": SWEEP_SCRIPT,
+    "find": FIND_SCRIPT,
+    "survey": SURVEY_SCRIPT,
     "read": READ_SCRIPT,
     "sum": SUM_SCRIPT,
     "stat": STAT_SCRIPT,

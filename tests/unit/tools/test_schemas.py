@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,9 @@ def test_both_spellings_are_accepted() -> None:
     assert InsertInput.model_validate({"path": "f", "insert_line": 0, "new_str": "x"}).insert_text == "x"
     assert WriteFileInput.model_validate({"path": "f", "file_text": "x"}).content == "x"
     assert ApplyPatchInput.model_validate({"input": "x"}).patch == "x"
+
+
+def test_the_published_schema_is_fresh() -> None:
+    """The schema of an outcome that stands beside the documents is the one that the code has."""
+    path = Path(__file__).parents[3] / "docs" / "edit-outcome.schema.json"
+    assert json.loads(path.read_text("utf-8")) == EditOutcome.model_json_schema(mode="serialization")

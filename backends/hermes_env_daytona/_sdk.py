@@ -1,0 +1,144 @@
+"""The SDK: which of its two packages is used, by whose credentials, and one client for all who share them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hermes_env import BackendUnavailable
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from ._options import DaytonaOptions
+
+T = TypeVar("T")
+INSTALL = "pip install 'hermes-env[daytona]'"
+CREDENTIALS = (
+    "no Daytona credentials: make a key at https://app.daytona.io/dashboard/keys (scopes write:sandboxes and "
+    "delete:sandboxes) and give it as DAYTONA_API_KEY or option api_key"
+)
+_PACKAGES = ("daytona", "daytona_sdk")
+"""The maintained package, and its deprecated copy under another name: their classes are different objects."""
+
+_clients: dict[tuple[str, ...], Any] = {}
+_lock = threading.Lock()
+
+
+def package() -> str | None:
+    """Import name of the installed SDK; it is not imported to find out."""
+    return next((name for name in _PACKAGES if importlib.util.find_spec(name) is not None), None)
+
+
+def load() -> Any:
+    """The SDK's module.
+
+    Raises:
+        BackendUnavailable: It is not installed.
+    """
+    name = package()
+    if name is None:
+        raise BackendUnavailable(f"the package `daytona` is not installed: {INSTALL}", reason="not_installed")
+    with warnings.catch_warnings():
+        # The copy announces on import that it will be discontinued.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return importlib.import_module(name)
+
+
+def connect(options: DaytonaOptions) -> Any:
+    """A client with these credentials.
+
+    Clients are shared and kept: each holds connections, threads and an event socket that it never closes (SDK 0.226.1).
+
+    Raises:
+        BackendUnavailable: No SDK, or no credentials.
+    """
+    sdk, settings = load(), _settings(options)
+    secret = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()
+    key = (sdk.__name__, str(os.getpid()), os.getcwd() if options.dotenv else "", secret)
+    with _lock:
+        client = _clients.get(key)
+        if client is None:
+            client = _clients[key] = _make(sdk, settings)
+        return client
+
+
+def _make(sdk: Any, settings: dict[str, Any]) -> Any:
+    try:
+        # Given explicitly, so that no file of the working directory decides it.
+        return sdk.Daytona(sdk.DaytonaConfig(**settings, use_deprecated_polling=False))
+    except sdk.DaytonaAuthenticationError as error:
+        raise BackendUnavailable(CREDENTIALS, reason="no_credentials") from error
+
+
+def _settings(options: DaytonaOptions) -> dict[str, str]:
+    """Credentials and addresses: arguments first, then the environment."""
+    given = {
+        "api_key": _first(options.api_key, "DAYTONA_API_KEY"),
+        "jwt_token": _first(options.jwt_token, "DAYTONA_JWT_TOKEN"),
+        "organization_id": _first(options.organization, "DAYTONA_ORGANIZATION_ID"),
+        "api_url": _first(options.api_url, "DAYTONA_API_URL"),
+        "target": _first(options.target, "DAYTONA_TARGET"),
+    }
+    if options.jwt_token is not None and options.api_key is None:
+        given["api_key"] = None
+    found = {name: value for name, value in given.items() if value}
+    complete = "api_key" in found or found.keys() >= {"jwt_token", "organization_id"}
+    if not complete and not options.dotenv:
+        raise BackendUnavailable(CREDENTIALS, reason="no_credentials")
+    return found
+
+
+def _first(value: SecretStr | str | None, variable: str) -> str | None:
+    given = value if isinstance(value, str | None) else value.get_secret_value()
+    return given or os.environ.get(variable)
+
+
+def within(seconds: float, what: str, work: Callable[[], T], late: Callable[[T], object] | None = None) -> T:
+    """Do `work` on a thread of its own, and wait `seconds` at most.
+
+    The SDK's own deadlines do not cover its waiting, and in the main thread they wipe the caller's alarms.
+
+    Args:
+        seconds: The deadline.
+        what: The work, for the message.
+        work: A blocking call of the SDK.
+        late: Gets the result of a call that nobody waited for.
+
+    Raises:
+        TimeoutError: It did not return in time; it goes on.
+    """
+    outcome: list[T] = []
+    errors: list[BaseException] = []
+    done, lock = threading.Event(), threading.Lock()
+    left: list[Callable[[T], object]] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            errors.append(error)
+        with lock:
+            done.set()
+        if left and outcome:
+            left[0](outcome[0])
+
+    threading.Thread(target=run, name="hermes-env-daytona", daemon=True).start()
+    try:
+        finished = done.wait(seconds)
+    finally:
+        with lock:
+            if not done.is_set() and late is not None:
+                left.append(late)
+    if errors:
+        raise errors[0]
+    if outcome:
+        return outcome[0]
+    assert not finished
+    raise TimeoutError(f"{what}: Daytona did not answer within {seconds:g} s")

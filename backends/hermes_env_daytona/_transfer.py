@@ -1,0 +1,62 @@
+"""Transfers: small files in one pooled request, large ones as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+POOLED = 4 << 20
+"""Bytes up to which a file is sent from memory: each stream opens a connection of its own (SDK 0.226.1)."""
+_STALL = 60
+"""Seconds for each piece of a transfer: the SDK's own limit is 30 minutes."""
+
+
+class Chunks:
+    """An iterator of bytes as a file to read; the SDK asks for nothing but `read`."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, at most `size`; empty at the end."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self._rest = memoryview(chunk)
+        end = len(self._rest) if size < 0 else size
+        taken, self._rest = bytes(self._rest[:end]), self._rest[end:]
+        return taken
+
+
+def upload(fs: Any, path: str, chunks: Iterator[bytes]) -> None:
+    """Send one file."""
+    start = _take(chunks, POOLED)
+    if sum(map(len, start)) <= POOLED:
+        fs.upload_file(b"".join(start), path, _STALL)
+    else:
+        fs.upload_file_stream(Chunks(chain(start, chunks)), path, _STALL)
+
+
+def upload_many(sdk: Any, fs: Any, files: Sequence[tuple[str, bytes]]) -> None:
+    """Send several files in one request; each is written or not by itself, and one that is not fails the request."""
+    fs.upload_files([sdk.FileUpload(source=content, destination=path) for path, content in files], _STALL)
+
+
+def download(fs: Any, path: str) -> Iterator[bytes]:
+    """A file as the service sends it: it ends early, without an error, where it holds the service's own boundary."""
+    chunks: Iterator[bytes] = fs.download_file_stream(path, _STALL)
+    return chunks
+
+
+def _take(chunks: Iterator[bytes], limit: int) -> list[bytes]:
+    """Chunks until there are more than `limit` bytes, or no more."""
+    taken, size = [], 0
+    for chunk in chunks:
+        taken.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            break
+    return taken

@@ -1,0 +1,196 @@
+"""From the final states of files to the changes of one commit and the journal entries that undo them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hermes_env.files import Change, Expect, HardLinks, MakeDir, Move, Remove, Write
+from hermes_env.tools._journal import Before, Touched
+from hermes_env.tools._problem import EditError, Problem
+
+if TYPE_CHECKING:
+    from hermes_env.files import Surveyed
+    from hermes_env.tools._overlay import Snapshot
+    from hermes_env.tools._result import FileChange
+
+
+@dataclass(slots=True)
+class Steps:
+    """What one edit does to the file system."""
+
+    changes: list[Change] = field(default_factory=list)
+    touched: list[Touched] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+    """Directories that it makes, outermost first."""
+
+    @property
+    def lone(self) -> bool:
+        """One rename does it all, so that nothing can be left half done."""
+        only = self.touched[0] if len(self.touched) == 1 else None
+        return (
+            only is not None
+            and len(self.changes) == 1
+            and not self.made
+            and only.torn is None
+            and isinstance(self.changes[0], Write)
+        )
+
+    @property
+    def expected(self) -> list[Change]:
+        """Conditions that hold when all is done."""
+        return [
+            Expect(path=touched.path, sha256=touched.after_sha256)
+            for touched in self.touched
+            if touched.after_link is None
+        ]
+
+    @property
+    def directories(self) -> list[str]:
+        """Where it works."""
+        return list(dict.fromkeys(touched.path.rpartition("/")[0] or "/" for touched in self.touched))
+
+
+class Stepper:
+    """Builds the steps."""
+
+    def __init__(
+        self,
+        found: Mapping[str, Surveyed],
+        *,
+        hardlinks: HardLinks = "keep",
+        links: Mapping[str, str] | None = None,
+    ) -> None:
+        self._found = found
+        self._hardlinks = hardlinks
+        self._links = links or {}
+        self._steps = Steps()
+
+    def build(self, changes: Sequence[FileChange]) -> Steps:
+        """The steps of some changes.
+
+        Raises:
+            EditError: A change cannot be made in one transaction.
+        """
+        for change in changes:
+            if change.kind == "delete":
+                self._delete(change)
+            elif change.kind == "move":
+                self._move(change)
+            else:
+                self._write(change)
+        return self._steps
+
+    def _real(self, path: str) -> str:
+        real = self._found[path].real
+        assert real is not None
+        return real
+
+    def _place(self, path: str) -> str:
+        place = self._found[path].place or self._found[path].real
+        assert place is not None
+        return place
+
+    def _write(self, change: FileChange) -> None:
+        if change.link:
+            message = f"{change.path} is a symbolic link: remove it in one patch and add the file in another"
+            raise EditError(Problem("not_regular", message, change.path))
+        assert change.after is not None
+        self._put(change, self._real(change.path), change.before)
+
+    def _put(self, change: FileChange, real: str, old: Snapshot | None) -> None:
+        shown, after, mode = change.path, change.after, change.mode
+        assert after is not None
+        found = self._found[shown]
+        self._make(found)
+        keeps = old is not None and mode == old.mode
+        self._steps.changes.append(
+            Write(
+                path=real,
+                data=after,
+                mode=None if keeps else mode,
+                make_parents=bool(found.missing),
+                if_sha256=None if old is None else old.sha256,
+                if_absent=old is None,
+                hardlinks=self._hardlinks,
+                real=True,
+            )
+        )
+        self._touch(real, shown, old, change.after_sha256, mode, torn=after if self._in_place(found) else None)
+
+    def _in_place(self, found: Surveyed) -> bool:
+        return self._hardlinks == "keep" and found.stat is not None and found.stat.nlink > 1
+
+    def _make(self, found: Surveyed) -> None:
+        for directory in found.missing:
+            if directory not in self._steps.made:
+                self._steps.made.append(directory)
+
+    def _touch(
+        self,
+        real: str,
+        shown: str,
+        old: Snapshot | None,
+        after: str | None,
+        mode: int | None = None,
+        *,
+        torn: bytes | None = None,
+    ) -> None:
+        before = None if old is None else Before(old.sha256, old.mode)
+        data = b"" if old is None else old.data
+        self._steps.touched.append(Touched(real, shown, before, after, mode, old=data, torn=torn))
+
+    def _delete(self, change: FileChange) -> None:
+        assert change.before is not None
+        if change.link:
+            place = self._place(change.path)
+            self._steps.changes.append(Remove(path=place, real=True))
+            self._touch_link(place, change.path, self._links[change.path], None)
+            return
+        real = self._real(change.path)
+        self._steps.changes.append(Remove(path=real, if_sha256=change.before.sha256, real=True))
+        self._touch(real, change.path, change.before, None)
+
+    def _touch_link(self, place: str, shown: str, before: str | None, after: str | None) -> None:
+        was = None if before is None else Before(None, None, before)
+        self._steps.touched.append(Touched(place, shown, was, None, after_link=after))
+
+    def _move(self, change: FileChange) -> None:
+        assert change.source is not None
+        if change.link:
+            self._move_link(change, change.source)
+            return
+        assert change.before is not None
+        source, target = self._real(change.source), self._real(change.path)
+        old = change.before
+        if change.content_changed or change.replaced is not None or change.mode != old.mode:
+            assert change.after is not None
+            self._put(change, target, change.replaced)
+            self._steps.changes.append(Remove(path=source, if_sha256=old.sha256, real=True))
+        else:
+            self._rename(change.path, source, target, old)
+            self._touch(target, change.path, None, old.sha256, old.mode)
+        self._touch(source, change.source, old, None)
+
+    def _rename(self, shown: str, source: str, target: str, old: Snapshot) -> None:
+        self._make_parents(shown)
+        same = self._found[shown].identity == old.identity and old.identity is not None
+        self._steps.changes.append(Move(path=source, dst=target, if_sha256=old.sha256, overwrite=same, real=True))
+
+    def _make_parents(self, shown: str) -> None:
+        found = self._found[shown]
+        new = [directory for directory in found.missing if directory not in self._steps.made]
+        self._make(found)
+        self._steps.changes[:0] = [MakeDir(path=directory, parents=True) for directory in new]
+
+    def _move_link(self, change: FileChange, shown: str) -> None:
+        source, target = self._place(shown), self._place(change.path)
+        if change.replaced is not None:
+            message = f"{change.path} exists; a symbolic link is moved only to a free name"
+            raise EditError(Problem("already_exists", message, change.path))
+        self._make_parents(change.path)
+        self._steps.changes.append(Move(path=source, dst=target, real=True))
+        text = self._links[shown]
+        self._touch_link(source, shown, text, None)
+        self._touch_link(target, change.path, None, text)
