@@ -21,8 +21,8 @@ _SCRIPT = (
     "read -r l&&exit;exec >/dev/null 2>&1;"
     f'for n in 1 2 3 4 5 6;do (set -- "$1" 5 {CLIENT_VARIABLE}\n{KILL_SCRIPT});sleep 0.5;done'
 )
-"""Its stdin is a lease: the engine closes it when the client is gone. It then ends every process that has the client's
-id in its environment, for three seconds: the engine may still be starting one. A line says that all is well."""
+"""Its stdin is a lease: the engine closes it when the client is gone. It then ends every process that has its
+mark in its environment, for three seconds: the engine may still be starting one. A line says that all is well."""
 
 
 class Execs(Protocol):
@@ -39,6 +39,8 @@ class Execs(Protocol):
 class _Watcher:
     ident: str
     connection: Hijacked
+    mark: str
+    """Its own: one whose connection was lost still kills for a while, and must not see the commands of the next."""
 
 
 class Watchers:
@@ -48,7 +50,6 @@ class Watchers:
         self._execs = execs
         self._turn = threading.Lock()
         self._watching: dict[str | None, _Watcher] = {}
-        self._client = secrets.token_hex(16)
 
     def watch(self, user: str | None) -> dict[str, str]:
         """See to it that this user's commands are watched; the variables that they need for it.
@@ -61,16 +62,16 @@ class Watchers:
             if watcher is not None and watcher.connection.ended():
                 self._lost(watcher)
             if user not in self._watching:
-                self._watching[user] = self._start(user)
-            return {CLIENT_VARIABLE: self._client}
+                self._watching[user] = self._start(user, secrets.token_hex(16))
+            return {CLIENT_VARIABLE: self._watching[user].mark}
 
     def broken(self) -> bool:
         """Whether the way to the container was lost, as far as watchers can tell."""
         with self._turn:
             return any(watcher.connection.ended() for watcher in self._watching.values())
 
-    def _start(self, user: str | None) -> _Watcher:
-        return _Watcher(*self._execs().start_watcher(["/bin/sh", "-c", _SCRIPT, "sh", self._client], user))
+    def _start(self, user: str | None, mark: str) -> _Watcher:
+        return _Watcher(*self._execs().start_watcher(["/bin/sh", "-c", _SCRIPT, "sh", mark], user), mark)
 
     def _lost(self, watcher: _Watcher) -> None:
         """Forget a watcher that ended.
@@ -84,9 +85,8 @@ class Watchers:
             return
         for user, one in self._watching.items():
             one.connection.close()
-            self._start(user).connection.close()
+            self._start(user, one.mark).connection.close()
         self._watching.clear()
-        self._client = secrets.token_hex(16)
 
     def leave(self) -> None:
         """End the watchers; they kill nothing."""

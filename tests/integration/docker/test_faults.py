@@ -31,6 +31,8 @@ def proxy(engine: Engine) -> Iterator[Proxy]:
 def far(proxy: Proxy, foreign: str) -> Iterator[BaseEnvironment]:
     """A container that is reached over TCP, through the proxy."""
     with open_environment("docker", container=foreign, host=proxy.host) as env:
+        # The first command also starts the watcher, by requests like its own.
+        env.exec("true")
         yield env
 
 
@@ -91,6 +93,29 @@ def test_cut_after_dispatch(
         time.sleep(0.05)
     assert runs(engine, foreign) == ran
     assert far.exec("echo again").text == "again\n"
+
+
+@pytest.mark.parametrize("at", ["before", "unanswered"])
+def test_cut_while_the_watcher_is_started(proxy: Proxy, engine: Engine, foreign: str, at: str) -> None:
+    """A link cut ahead of the first command: nothing ran, and the lost watcher kills nothing later."""
+    with open_environment("docker", container=foreign, host=proxy.host) as env:
+        proxy.cut = Cut("/start HTTP", at)
+        with pytest.raises(BackendUnavailable) as caught:
+            env.exec(RUN)
+        assert caught.value.retryable and runs(engine, foreign) == 0
+        assert env.exec("sleep 4; echo unharmed").text == "unharmed\n"
+
+
+def test_links_that_are_cut_and_made_again(proxy: Proxy, foreign: str) -> None:
+    """After a cut of every link the commands of before are ended, and those of after are not."""
+    with open_environment("docker", container=foreign, host=proxy.host) as env:
+        process = env.start("echo begun; sleep 300; :")
+        assert next(iter(process)) == ("stdout", b"begun\n")
+        proxy.drop_all()
+        assert env.exec("sleep 4; echo unharmed").text == "unharmed\n"
+        with pytest.raises(OutcomeUnknown):
+            process.wait(60)
+        assert "sleep 300" not in env.exec("ps -o args").text
 
 
 def test_cut_while_stdin_is_sent(far: BaseEnvironment, proxy: Proxy) -> None:
