@@ -117,8 +117,8 @@ if TYPE_CHECKING:
     from .files import MakeDir as MakeDir
     from .files import Move as Move
     from .files import Remove as Remove
-    from .files import Write as Write
     from .files import TransferResult as TransferResult
+    from .files import Write as Write
     from .files import WriteResult as WriteResult
 
 __all__ = sorted(_EXPORTS)  # noqa: PLE0605 - the table is the list

@@ -6,6 +6,7 @@ Derive from `ConformanceSuite` in a test file of your own, call `run`, or use th
 """
 
 from ._choice import make_suite as make_suite
+from ._explain import explain_law as explain_law
 from ._law import Law as Law
 from ._oracle import Digest as Digest
 from ._oracle import InsideOracle as InsideOracle

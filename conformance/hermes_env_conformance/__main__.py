@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from hermes_env import BackendNotFound, BackendUnavailable, load_backend, option
 
 from ._corpus import PROFILES
 from ._documents import coverage_table
-from ._explain import explain
+from ._explain import explain_law
 from ._lab import WORKSPACE
 from ._report import schema
 from ._run import UNAVAILABLE, USAGE, run
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(coverage_table())  # noqa: T201 - a command prints
         return 0
     if given.explain:
-        return _explain(given.explain)
+        return explain_law(given.explain)
     if given.name is None:
         parser.print_usage(sys.stderr)
         return USAGE
@@ -60,15 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         against=given.against,
         variant=given.variant,
     )
-
-
-def _explain(name: str) -> int:
-    if name not in LAWS:
-        close = difflib.get_close_matches(name, LAWS, 3)
-        print(f"usage: there is no law {name!r}; close: {', '.join(close)}", file=sys.stderr)  # noqa: T201 - a command prints
-        return USAGE
-    print(explain(LAWS[name]))  # noqa: T201 - a command prints
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import sys
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -48,3 +50,15 @@ def explain(law: Law) -> str:
     lines += ["  what breaks it:"]
     lines += [f"    - {kind} ({name})" for name, kind in faults]
     return "\n".join(lines)
+
+
+def explain_law(name: str) -> int:
+    """Print what a law is for and what breaks it; 0, or 2 when there is no such law."""
+    from ._suite import LAWS
+
+    if name not in LAWS:
+        close = difflib.get_close_matches(name, LAWS, 3)
+        sys.stderr.write(f"usage: there is no law {name!r}; close: {', '.join(close)}\n")
+        return 2
+    sys.stdout.write(explain(LAWS[name]) + "\n")
+    return 0

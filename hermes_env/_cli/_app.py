@@ -235,7 +235,7 @@ def new_backend(
 
 @app.command()
 def conformance(
-    name: Name,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend, or module:Class.")] = None,
     option: Options = None,
     options_file: OptionsFile = None,
     profile: Annotated[Literal["quick", "default", "full"], typer.Option("--profile")] = "default",
@@ -248,6 +248,12 @@ def conformance(
     workspace: Annotated[
         str, typer.Option("--workspace", metavar="DIR", help="Directory inside, where the laws may work.")
     ] = "/tmp",  # noqa: S108 - inside the environment, where the laws make private directories of their own
+    variant: Annotated[
+        bool, typer.Option("--variant", help="Only what another shell, image or user could break.")
+    ] = False,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="LAW", help="Say what a law is for and what breaks it, and stop.")
+    ] = None,
     against: Annotated[
         str | None, typer.Option("--against", metavar="TEXT", help="What this is proven against.")
     ] = None,
@@ -258,10 +264,15 @@ def conformance(
     from ._settings import settle
 
     try:
+        from hermes_env_conformance import explain_law
         from hermes_env_conformance import run as run_suite
     except ModuleNotFoundError as error:
         problem = f"the suite needs {error.name}, which is not installed: pip install 'hermes-env[conformance]'"
         raise BackendUnavailable(problem, reason="not_installed") from error
+    if explain is not None:
+        return explain_law(explain)
+    if name is None:
+        raise typer.BadParameter("name a backend, or a law with --explain")
     return run_suite(
         name,
         options=settle(name, option or (), options_file).require_backend().values,
@@ -272,6 +283,7 @@ def conformance(
         report=report,
         workspace=workspace,
         against=against,
+        variant=variant,
     )
 
 

@@ -74,11 +74,11 @@ def test_nothing_that_ships_imports_tests(package: str) -> None:
 
 
 def test_the_core_knows_no_backend_and_no_suite() -> None:
-    """The core imports nothing of backends and conformance; only the command line calls the suite's public `run`."""
+    """The core imports nothing of backends and conformance; only the command line calls the suite, by public names."""
     for path in modules("hermes_env"):
         for origin, names, _ in imports(path, "hermes_env"):
             if path == FOLDERS["hermes_env"] / "hermes_env" / "_cli" / "_app.py" and origin == "hermes_env_conformance":
-                assert names == ("run",)
+                assert set(names) <= {"run", "explain_law"}
                 continue
             assert top(origin) not in OURS - {"hermes_env"}, f"{path} imports {origin}"
 
