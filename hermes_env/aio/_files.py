@@ -62,6 +62,8 @@ class Files:
     commit = _awaitable(files.Files.commit)
     upload = _awaitable(files.Files.upload)
     download = _awaitable(files.Files.download)
+    survey = _awaitable(files.Files.survey)
+    sweep = _awaitable(files.Files.sweep)
 
     async def read_chunks(self, path: str) -> AsyncIterator[bytes]:
         """Chunks of a file; raises at its end when the digest differs."""

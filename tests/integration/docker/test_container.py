@@ -62,7 +62,7 @@ def test_options_shape_the_container(engine: Engine, tmp_path: Path) -> None:
         host=engine.host,
         name=f"hermes-env-test-{os.getpid()}",
         user="agent",
-        workdir="/work/here",
+        workdir="/srv/here",
         mounts=[f"{tmp_path}:/given:ro"],
         network=False,
         memory="64m",
@@ -79,7 +79,7 @@ def test_options_shape_the_container(engine: Engine, tmp_path: Path) -> None:
         assert (host["Memory"], host["NanoCpus"], host["PidsLimit"]) == (64 << 20, 500_000_000, 100)
         assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none"
         assert found["Config"]["Labels"]["purpose"] == "test"
-        assert env.exec("id -u; pwd").text.split() == ["1000", "/work/here"]
+        assert env.exec("id -u; pwd").text.split() == ["1000", "/srv/here"]
         assert env.exec("cat /given/given").stdout == b"from outside\0"
         assert env.exec("echo x >/given/new; echo x >/etc/new; echo x >/scratch/new && ls /scratch").text == "new\n"
         assert env.exec("ls /sys/class/net").text.split() == ["lo"]
