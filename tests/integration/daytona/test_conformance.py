@@ -15,6 +15,9 @@ from tests.emulators.daytona._switches import SDK_VERSION
 from tests.emulators.daytona.client import Emulator
 from tests.integration.daytona.conftest import LIVE, LIVE_OPTIONS
 
+SLOW = pytest.mark.skipif(
+    os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes minutes: set HERMES_ENV_SLOW=1 to run it"
+)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
@@ -23,11 +26,11 @@ def _service(shared: Emulator | None) -> None:
     TestConformance.emulator = shared
 
 
-@pytest.mark.slow
 class TestConformance(ConformanceSuite):
     """All laws, with the service's own shell."""
 
     backend = "daytona"
+    profile = "default" if os.environ.get("HERMES_ENV_SLOW") == "1" else "quick"
     against = None if LIVE else f"emulator of SDK {SDK_VERSION}"
     patience = 60.0
     emulator: ClassVar[Emulator | None] = None
@@ -40,7 +43,7 @@ class TestConformance(ConformanceSuite):
         return open_environment(self.backend, **{**access, **settings})
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.skipif(LIVE, reason="the emulator's shells are chosen here")
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 def test_the_laws_hold_under_the_other_shells(shell: str) -> None:
@@ -48,7 +51,7 @@ def test_the_laws_hold_under_the_other_shells(shell: str) -> None:
     _quick(["--switch", f"shell={shell}"])
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.skipif(LIVE, reason="it is about what is installed, not about the service")
 def test_the_laws_hold_with_the_deprecated_package() -> None:
     """Where only `daytona-sdk` is installed, whose import name is another, the quick profile is green, too."""

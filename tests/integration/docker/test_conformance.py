@@ -45,9 +45,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+def _as_option(value: object) -> str:
+    """Text is given as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def conforms(options: dict[str, Any], *arguments: str, workspace: str = "/tmp") -> None:
     """Run the suite as a user runs it, and expect that every law holds."""
-    given = [part for name, value in options.items() for part in ("--option", f"{name}={json.dumps(value)}")]
+    given = [part for name, value in options.items() for part in ("--option", f"{name}={_as_option(value)}")]
     argv = [sys.executable, "-m", "hermes_env_conformance", "docker", *given, *arguments, "--workspace", workspace]
     done = subprocess.run(argv, capture_output=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stdout.decode()[-6000:]
