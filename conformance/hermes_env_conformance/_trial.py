@@ -38,7 +38,11 @@ class Trials:
         """Start the neighbour, and note the time from which files are looked at."""
         back = "touch -d @$(($(date +%s)-2)) mark 2>/dev/null || { : >mark; sleep 1.1; }"
         self.lab.sh(f"umask 077; cat >needle; {back}; mkdir 1 2 3 4 5 6 7; echo kept >kept", stdin=self.secret.encode())
-        self._neighbour = self.lab.env.start(f"{UNTIL_GO.replace('go', 'home')}; echo survived", cwd=self.lab.root)
+        body = f": >up; {UNTIL_GO.replace('go', 'home')}; echo survived"
+        self._neighbour = self.lab.env.start(body, cwd=self.lab.root)
+        # Only when it runs: a fault that is armed earlier could strike the neighbour itself on its way.
+        up = ["test", "-e", self.lab.path("up")]
+        self.lab.until(lambda: self.lab.env.exec(up).ok, "the neighbour runs")
 
     def trial(self, step: Step | None = None, kind: Kind = "hold") -> Trial | None:
         """The next command; None when it needs a fault that cannot be had here."""
