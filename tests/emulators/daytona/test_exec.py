@@ -143,11 +143,17 @@ def test_the_proxy_may_send_a_command_twice(box: Sandbox, emulator: Emulator) ->
 
 
 def test_dropped_before_the_work_nothing_runs(box: Sandbox, emulator: Emulator) -> None:
-    """A connection reset before the work leaves nothing behind."""
+    """A connection reset before the work leaves nothing behind, unless the SDK sends the request again.
+
+    Whether it does depends on how the kernel tells it of the reset: only a connection that seems closed is tried anew.
+    """
     emulator.fail("execute", "drop_before", reset=True, sandbox=box.id)
-    with pytest.raises(DaytonaConnectionError):
+    left = "ran"
+    try:
         box.process.exec("touch ran")
-    assert box.process.exec("ls").result == ""
+    except DaytonaConnectionError:
+        left = ""
+    assert box.process.exec("ls").result.strip() == left
 
 
 @pytest.mark.parametrize(("status", "name"), [(429, "DaytonaRateLimitError"), (502, "DaytonaBadGatewayError")])
