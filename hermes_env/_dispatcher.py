@@ -39,7 +39,7 @@ class Dispatcher(Protocol):
             Bytes for the pump to send, or None when a thread sends them or there are none.
         """
 
-    def write(self, channel: Channel, data: bytes | None) -> None:
+    def write(self, channel: Channel, data: bytes | memoryview | None) -> None:
         """Send live stdin; None is end-of-file."""
 
     def settle(self, result: ExecResult, opening: bytes) -> ExecResult:

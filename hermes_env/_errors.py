@@ -25,7 +25,7 @@ not an error. A provider's own failure is never presented as a command's output.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ._result import ExecResult
@@ -42,6 +42,17 @@ class HermesEnvError(Exception):
     """
 
     retryable: bool | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors cross process borders whole: constructors with other arguments than `args` break pickle."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[HermesEnvError], args: tuple[Any, ...], state: dict[str, Any]) -> HermesEnvError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class InvalidArgument(HermesEnvError, ValueError):

@@ -44,6 +44,7 @@ class PipeDispatcher:
         self._command = command
         self._prepared = prepared
         self._writer: threading.Thread | None = None
+        self._over = False
 
     def stage(self, cancelled: Callable[[], bool]) -> None:
         """Wait until the environment can take the command."""
@@ -97,9 +98,12 @@ class PipeDispatcher:
         if self._prepared.head:
             channel.write(self._prepared.head)
         for chunk in payload(self._command, frames=self._prepared.frames):
-            channel.write(chunk)
+            if self._over:
+                return
+            if chunk:
+                channel.write(chunk)
 
-    def write(self, channel: Channel, data: bytes | None) -> None:
+    def write(self, channel: Channel, data: bytes | memoryview | None) -> None:
         """Send live stdin; None is end-of-file."""
         if not self._prepared.frames:
             if data is None:
@@ -121,6 +125,7 @@ class PipeDispatcher:
 
     def discard(self) -> None:
         """The channel is gone: the writer ends, unless the caller's own iterable blocks it."""
+        self._over = True
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join(_JOIN)
         self._host._release(self._command.id)  # noqa: SLF001 - see dispatch

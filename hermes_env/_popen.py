@@ -14,8 +14,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ._errors import BackendUnavailable
+from ._codec import encode_lossless
+from ._errors import BackendUnavailable, PayloadTooLarge
 from ._kill_local import kill_tree
+from ._validate import MAX_ARGUMENT
 
 if TYPE_CHECKING:
     from ._kill_script import KillReport
@@ -94,8 +96,11 @@ class PopenChannel:
             view = view[_write_some(fd, view) :]
 
     def close_stdin(self) -> None:
-        """Let the command see end-of-file."""
-        with self._lock:
+        """Let the command see end-of-file, after a write that is under way.
+
+        A descriptor that is closed under a writer may be given to a file of somebody else at once.
+        """
+        with self._write_lock, self._lock:
             self.stdin = None
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -280,6 +285,8 @@ def _spawn(
         if error.errno in (errno.EMFILE, errno.ENFILE):
             limit = "no file descriptor is free for a command: raise `ulimit -n`, or run fewer commands at once"
             raise BackendUnavailable(limit, reason="capacity") from error
+        if error.errno == errno.E2BIG:
+            raise PayloadTooLarge(_too_big(env)) from error
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
             limit = "the system has no room for another process"
             raise BackendUnavailable(limit, reason="capacity") from error
@@ -287,6 +294,15 @@ def _spawn(
             raise cwd_error(error, cwd) from None
         tool = f"{argv[0]!r} cannot be started on this machine: {error.strerror}"
         raise BackendUnavailable(tool, reason="not_installed") from error
+
+
+def _too_big(env: Mapping[str, str]) -> str:
+    """What the system refused: Linux takes 131,071 bytes for one variable, about 2 MiB for all and the arguments."""
+    for name, value in env.items():
+        size = len(name) + 1 + len(encode_lossless(value))
+        if size > MAX_ARGUMENT:
+            return f"env[{name!r}]: {size} bytes; Linux takes {MAX_ARGUMENT} for one variable"
+    return "env: variables and arguments together are over what the system takes for a program; use stdin or a file"
 
 
 def cwd_error(error: OSError, cwd: str) -> OSError:

@@ -21,6 +21,8 @@ from ._kill_script import KillReport
 from ._launch import SupportsPump
 from ._output import BoundedBuffer, LiveOutput
 from ._result import NO_EXIT_CODE, ExecResult, State
+from ._stdin import in_memory
+from ._validate import check_timeout
 
 if TYPE_CHECKING:
     from ._command import Command
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 _CONFIRM = 5.0
 """Seconds for a kill to be confirmed; after that the result says `kill_unconfirmed`."""
+_LONGEST_WAIT = 86_400.0
+"""Seconds of one wait: `poll` takes 2,147,483 at most. The deadline is looked at again after it."""
 _ENDED: tuple[State, ...] = ("finished", "cancelled", "unknown")
 
 
@@ -93,14 +97,17 @@ class Process:
             raise Unsupported("iterate over a process that `start` returned")
         return iter(self._live)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes to the command's stdin.
 
         Raises:
+            InvalidArgument: `data` is not bytes.
             Unsupported: It was not started with ``live_stdin=True``.
             BrokenPipeError: The command closed its stdin or has ended.
         """
-        self._live_channel(data)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InvalidArgument("data", f"must be bytes, not {type(data).__name__}")
+        self._live_channel(in_memory(data))
 
     def close_stdin(self) -> None:
         """Let the command see end-of-file."""
@@ -113,10 +120,11 @@ class Process:
             timeout: Seconds to wait at most. When they run out nothing is killed.
 
         Raises:
+            InvalidArgument: `timeout` is negative or no number.
             TimeoutError: The wait ran out; the command goes on.
             CommandTimeout, CommandCancelled, OutcomeUnknown: How it ended; ``.result`` has the output so far.
         """
-        if not self._done.wait(timeout):
+        if not self._done.wait(check_timeout("timeout", timeout)):
             raise TimeoutError(f"the command still runs after {timeout} s of waiting")
         if self._failure is not None:
             raise self._failure
@@ -222,7 +230,7 @@ class Process:
             return None
         left = self._deadline - time.monotonic()
         if left > 0:
-            return left
+            return min(left, _LONGEST_WAIT)
         self._interrupt("timeout")
         return None
 
@@ -355,7 +363,7 @@ class Process:
         failure.__cause__ = end.cause
         return failure, result
 
-    def _live_channel(self, data: bytes | None) -> None:
+    def _live_channel(self, data: memoryview | None) -> None:
         if not self._command.live_stdin:
             raise Unsupported("start the command with live_stdin=True to write to its stdin while it runs")
         self._fed.wait()

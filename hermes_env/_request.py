@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from . import _validate
 from ._command import Command
 from ._errors import InvalidArgument
-from ._stdin import source_of
+from ._stdin import in_memory, source_of
 
 if TYPE_CHECKING:
     from ._launch import StdinLike, Stream
@@ -43,7 +43,9 @@ def check_command(
     """
     if live_stdin and stdin is not None:
         raise InvalidArgument("stdin", "cannot be given together with live_stdin=True")
-    memory = memoryview(stdin).cast("B") if isinstance(stdin, bytes | bytearray | memoryview) else None
+    if on_output is not None and not callable(on_output):
+        raise InvalidArgument("on_output", f"must be callable, not {type(on_output).__name__}")
+    memory = in_memory(stdin) if isinstance(stdin, bytes | bytearray | memoryview) else None
     limit = _validate.check_timeout("timeout", timeout)
     return Command(
         _validate.check_command(cmd),

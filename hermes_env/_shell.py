@@ -137,5 +137,5 @@ def frame(data: bytes | memoryview) -> bytes:
 def frames(chunks: Iterable[bytes | memoryview]) -> Iterable[bytes]:
     """Chunks as frames, with the end mark."""
     for chunk in chunks:
-        yield frame(chunk)
+        yield frame(chunk) if chunk else b""
     yield b"0\n"

@@ -176,7 +176,7 @@ class StagedDispatcher:
         """Nothing to send: stdin is staged."""
         return None
 
-    def write(self, channel: Channel, data: bytes | None) -> None:  # noqa: ARG002 - the protocol's
+    def write(self, channel: Channel, data: bytes | memoryview | None) -> None:  # noqa: ARG002 - the protocol's
         """Not offered."""
         raise Unsupported("a staged command takes its stdin before it starts")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, cast
 
 from ._errors import InvalidArgument
@@ -23,7 +24,7 @@ def source_of(data: object, argument: str = "stdin") -> StdinSource | None:
     if data is None:
         return None
     if isinstance(data, bytes | bytearray | memoryview):
-        view = memoryview(data).cast("B")
+        view = in_memory(data)
         return StdinSource(len(view), _slices(view)) if len(view) else None
     if isinstance(data, str):
         raise InvalidArgument(argument, "is text; encode it to bytes first")
@@ -32,6 +33,12 @@ def source_of(data: object, argument: str = "stdin") -> StdinSource | None:
     if isinstance(data, Iterable):
         return StdinSource(None, _from_iterable(cast("Iterable[bytes]", data), argument))
     raise InvalidArgument(argument, f"is {type(data).__name__}; give bytes, a binary file or an iterable of bytes")
+
+
+def in_memory(data: bytes | bytearray | memoryview) -> memoryview:
+    """The bytes of a buffer; one that is not contiguous is copied."""
+    view = memoryview(data)
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
 
 
 def _slices(view: memoryview) -> Iterator[memoryview]:
@@ -49,14 +56,20 @@ def _remaining(file: BinaryIO) -> int | None:
 
 
 def _from_file(file: BinaryIO, argument: str) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):
-        yield _checked(chunk, argument)
+    read = cast("Callable[[int], bytes | None]", file.read)
+    while (chunk := read(CHUNK)) != b"":
+        if chunk is None:
+            # A non-blocking file without data now; that is not its end.
+            select.select([file], [], [])
+        else:
+            yield _checked(chunk, argument)
 
 
 def _from_iterable(chunks: Iterable[bytes], argument: str) -> Iterator[bytes | memoryview]:
     for chunk in chunks:
-        view = memoryview(_checked(chunk, argument)).cast("B")
-        yield from _slices(view)
+        view = in_memory(_checked(chunk, argument))
+        # An empty chunk is passed on: whoever draws sees between any two whether bytes are still wanted.
+        yield from _slices(view) if view else (view,)
 
 
 def _checked(chunk: bytes, argument: str) -> bytes:

@@ -59,7 +59,7 @@ class _Timer:
                     if call is not None:
                         return call
                     continue
-                self._changed.wait(wait)
+                self._changed.wait(None if wait is None else min(wait, 86_400.0))
 
 
 _timer = _Timer()

@@ -11,6 +11,8 @@ from ._errors import InvalidArgument
 
 MAX_ARGUMENT = 131_071
 """Bytes of one argument that Linux can start a program with: MAX_ARG_STRLEN is 131,072, the final NUL included."""
+_FOR_EVER = 1e9
+"""Seconds, 31 years: over what waits of the system take, and no limit in practice."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -53,12 +55,14 @@ def check_command(cmd: object) -> str | tuple[str, ...]:
     return argv
 
 
-def check_env(env: Mapping[str, str] | None, argument: str = "env") -> dict[str, str]:
+def check_env(env: object, argument: str = "env") -> dict[str, str]:
     """Variables whose names every shell keeps: dash, busybox and mksh drop names that are no identifiers.
 
     Raises:
         InvalidArgument: A name is no identifier, or a value cannot be carried. Values are never shown.
     """
+    if env is not None and not isinstance(env, Mapping):
+        raise InvalidArgument(argument, f"must be a mapping of names to values, not {type(env).__name__}")
     checked = {}
     for name, value in (env or {}).items():
         if not isinstance(name, str) or not _IDENTIFIER.match(name):
@@ -98,7 +102,7 @@ def check_timeout(argument: str, timeout: float | None) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout) or timeout < 0:
         raise InvalidArgument(argument, f"must be seconds >= 0 or None, not {timeout!r}")
-    return None if math.isinf(timeout) else float(timeout)
+    return None if timeout > _FOR_EVER else float(timeout)
 
 
 def check_size(argument: str, size: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, CommandEnvironment, LazyOptions
+from hermes_env import Capabilities, CommandEnvironment, InvalidArgument, LazyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,16 @@ def _inherited(everything: bool) -> dict[str, str]:
         return dict(os.environ)
     kept = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     return {"PATH": os.defpath, **kept}
+
+
+def _absolute(cwd: str) -> str:
+    """A relative directory starts at the calling process's, as it is now."""
+    if os.path.isabs(cwd):
+        return cwd
+    try:
+        return os.path.join(os.getcwd(), cwd)
+    except FileNotFoundError:
+        raise InvalidArgument("cwd", "is relative, and the directory of this process was removed") from None
 
 
 class LocalEnvironment(CommandEnvironment):
@@ -48,7 +58,7 @@ class LocalEnvironment(CommandEnvironment):
         super().__init__(options, **settings)
         self._base_env = _inherited(options is not None and options.inherit_env)
         if self.cwd is not None:
-            self.cwd = os.path.join(os.getcwd(), self.cwd)
+            self.cwd = _absolute(self.cwd)
 
     def _make_files(self) -> Files:
         from hermes_env.files import NativeFiles

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import pickle
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
@@ -17,7 +19,9 @@ from hermes_env import (
     CommandFailed,
     CommandTimeout,
     EnvironmentGone,
+    HermesEnvError,
     InvalidArgument,
+    PayloadTooLarge,
     StdinLike,
     Unsupported,
     open_environment,
@@ -278,6 +282,8 @@ BAD_CALLS = {
     "NaN timeout": ({"cmd": "true", "timeout": float("nan")}, "timeout"),
     "text stdin": ({"cmd": "true", "stdin": "text"}, "stdin"),
     "number stdin": ({"cmd": "true", "stdin": 5}, "stdin"),
+    "callback": ({"cmd": "true", "on_output": 5}, "on_output"),
+    "env text": ({"cmd": "true", "env": "A=x"}, "env"),
     "negative limit": ({"cmd": "true", "output_limit": -1}, "output_limit"),
 }
 
@@ -325,3 +331,65 @@ def test_no_descriptor_is_left(local: BaseEnvironment) -> None:
     with pytest.raises(CommandTimeout):
         local.exec("sleep 60", timeout=0.05)
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_non_blocking_source_is_read_to_its_end(env: BaseEnvironment) -> None:
+    """A non-blocking pipe without data now has not ended."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.write(writer, b"early ")
+
+    def later() -> None:
+        time.sleep(0.2)
+        _feed(writer, b"late")
+
+    feeder = threading.Thread(target=later)
+    feeder.start()
+    with io.FileIO(reader) as pipe:
+        assert env.exec("cat", stdin=cast("BinaryIO", pipe)).stdout == b"early late"
+    feeder.join()
+
+
+def test_buffers_with_gaps_are_sent(env: BaseEnvironment) -> None:
+    """Every other byte of a buffer is a buffer, too."""
+    assert env.exec("cat", stdin=memoryview(b"a-b-c-")[::2]).stdout == b"abc"
+
+
+@pytest.mark.parametrize("value", ["x" * 200_000, "y" * 100_000])
+def test_variables_that_are_too_large_are_named(local: BaseEnvironment, value: str) -> None:
+    """What the system does not take is refused by name, without the value."""
+    variables = {f"VARIABLE{number}": value for number in range(40)}
+    with pytest.raises(PayloadTooLarge, match="env") as caught:
+        local.exec("true", env=variables)
+    assert value[:100] not in str(caught.value)
+    assert local.exec("true").ok
+
+
+def test_errors_cross_process_borders(local: BaseEnvironment, tmp_path: Path) -> None:
+    """Every error can be pickled, with its result and attributes."""
+    errors: list[HermesEnvError] = []
+    for call in (
+        lambda: local.exec("exit 3", check=True),
+        lambda: local.exec("sleep 60", timeout=0.1),
+        lambda: local.exec("", cwd=""),
+    ):
+        with pytest.raises(HermesEnvError) as caught:
+            call()
+        errors.append(caught.value)
+    for error in errors:
+        copy = pickle.loads(pickle.dumps(error))
+        assert type(copy) is type(error) and str(copy) == str(error)
+        assert vars(copy) == vars(error)
+
+
+def test_an_absolute_directory_needs_none_of_the_callers(tmp_path: Path) -> None:
+    """Where the caller's directory was removed, an absolute one opens, and a relative one is refused by name."""
+    program = (
+        "import hermes_env, os, sys; os.chdir(sys.argv[1]); os.rmdir(sys.argv[1])\n"
+        "with hermes_env.open_environment('local', cwd='/') as env: print(env.exec('pwd').text, end='')\n"
+        "try: hermes_env.open_environment('local', cwd='sub')\n"
+        "except hermes_env.InvalidArgument as error: print(error.argument)\n"
+    )
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "gone")], capture_output=True, check=True)
+    assert done.stdout == b"/\ncwd\n"

@@ -355,3 +355,65 @@ def test_many_commands_at_once(local: BaseEnvironment) -> None:
         assert process.wait(60).stdout == b"up\n" + data
     eventually(lambda: threading.active_count() <= threads)
     assert len(os.listdir("/proc/self/fd")) == fds
+
+
+def test_closing_stdin_waits_for_a_write(local: BaseEnvironment, tmp_path: Path) -> None:
+    """A descriptor is never closed under a writer: the bytes would go into the next file that is opened."""
+    process = local.start("sleep 0.5; sha256sum", live_stdin=True)
+    data = b"SECRET" * 1_000_000
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(process.write, data)
+        eventually(writing.running)
+        time.sleep(0.1)
+        closing = pool.submit(process.close_stdin)
+        victims = [os.open(tmp_path / f"{number}", os.O_CREAT | os.O_RDWR) for number in range(5)]
+        writing.result(60)
+        closing.result(60)
+    for fd in victims:
+        assert os.fstat(fd).st_size == 0
+        os.close(fd)
+    assert process.wait(60).stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("seconds", [2_200_000, 1e10, 1e30])
+def test_long_timeouts_are_no_limit(env: BaseEnvironment, seconds: float) -> None:
+    """Timeouts over what the system's waits take are kept, or are no limit at all."""
+    assert env.exec("echo ok", timeout=seconds).stdout == b"ok\n"
+    process = env.start("echo ok", timeout=seconds)
+    assert process.wait(seconds).stdout == b"ok\n"
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "x"])
+def test_a_wait_of_no_time_is_refused(local: BaseEnvironment, timeout: float) -> None:
+    """`wait` takes seconds."""
+    process = local.start("true")
+    with pytest.raises(InvalidArgument, match="timeout"):
+        process.wait(timeout)
+    process.wait(20)
+
+
+def test_an_iterable_of_nothing_is_given_up_with_the_command(env: BaseEnvironment) -> None:
+    """An iterable that gives empty chunks for ever is not drawn from when the command has ended."""
+    draws = 0
+
+    def nothing() -> Iterator[bytes]:
+        nonlocal draws
+        while True:
+            draws += 1
+            yield b""
+
+    assert env.exec("exit 3", stdin=nothing()).exit_code == 3
+    settled = draws
+    env.exec("sleep 0.2")
+    assert draws <= settled + 1
+
+
+@pytest.mark.parametrize("data", [None, "text", 5])
+def test_live_writes_take_bytes_only(local: BaseEnvironment, data: object) -> None:
+    """Anything else than bytes is refused, and is no end of stdin; a buffer with gaps is written whole."""
+    process = local.start("cat", live_stdin=True)
+    with pytest.raises(InvalidArgument, match="data"):
+        process.write(data)  # type: ignore[arg-type]
+    process.write(memoryview(b"a-b-c-")[::2])
+    process.close_stdin()
+    assert process.wait(20).stdout == b"abc"
