@@ -249,7 +249,8 @@ class _Counter:
         try:
             for chunk in self._source:
                 self._check(len(chunk), cancelled)
-                yield bytes(chunk)
+                if chunk:
+                    yield bytes(chunk)
             self.complete = True
         except Exception as error:
             self.error = error

@@ -171,9 +171,7 @@ def test_expiry_is_told(opened: Open) -> None:
 
 
 @pytest.mark.skipif(LIVE, reason="50 sandboxes are over the limits of most organizations")
-@pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it"
-)
+@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it")
 def test_fifty_sandboxes_with_five_commands_each(opened: Open) -> None:
     """250 commands in 50 sandboxes at once all give their own bytes."""
     results: dict[tuple[int, int], bytes] = {}

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pytest
 
@@ -368,13 +368,14 @@ def test_variables_that_are_too_large_are_named(local: BaseEnvironment, value: s
 def test_errors_cross_process_borders(local: BaseEnvironment, tmp_path: Path) -> None:
     """Every error can be pickled, with its result and attributes."""
     errors: list[HermesEnvError] = []
-    for call in (
-        lambda: local.exec("exit 3", check=True),
-        lambda: local.exec("sleep 60", timeout=0.1),
-        lambda: local.exec("", cwd=""),
-    ):
+    calls: tuple[dict[str, Any], ...] = (
+        {"cmd": "exit 3", "check": True},
+        {"cmd": "sleep 60", "timeout": 0.1},
+        {"cmd": "true", "cwd": ""},
+    )
+    for call in calls:
         with pytest.raises(HermesEnvError) as caught:
-            call()
+            local.exec(**call)
         errors.append(caught.value)
     for error in errors:
         copy = pickle.loads(pickle.dumps(error))

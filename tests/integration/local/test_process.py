@@ -28,7 +28,7 @@ from hermes_env import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 TREES = {
     "plain": "sleep 300 & sleep 300 & sleep 300",
