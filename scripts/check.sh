@@ -13,7 +13,21 @@ step() {
 step "format";  "$bin/ruff" format --check --quiet --output-format concise .
 step "lint";    "$bin/ruff" check --quiet --output-format concise .
 step "types";   "$bin/mypy" --no-error-summary
-step "tests";   "$bin/pytest" --no-header -q --durations 15
+step "tests, in two runs at once: what mostly waits for servers, and the rest"
+mkdir -p "$work"
+servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/ssh tests/integration/staged"
+# shellcheck disable=SC2086 # a list of words
+"$bin/pytest" --no-header -q --durations 10 $servers >"$work/servers.log" 2>&1 &
+waiting=$!
+trap 'kill "$waiting" 2>/dev/null' 0
+rest=0
+# shellcheck disable=SC2046 # a list of words
+"$bin/pytest" --no-header -q --durations 15 $(printf -- '--ignore=%s ' $servers) || rest=$?
+served=0
+wait "$waiting" || served=$?
+trap - 0
+cat "$work/servers.log"
+[ "$rest" = 0 ] && [ "$served" = 0 ]
 step "wheel";   rm -rf "$work/dist" "$work/clean"; "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" . >/dev/null
 step "clean installation of the wheel"
 "$bin/python" -m venv "$work/clean"
