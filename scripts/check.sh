@@ -27,7 +27,7 @@ served=0
 wait "$waiting" || served=$?
 trap - 0
 cat "$work/servers.log"
-[ "$rest" = 0 ] && [ "$served" = 0 ]
+[ "$rest$served" = 00 ]
 step "wheel";   rm -rf "$work/dist" "$work/clean"; "$bin/python" -m build --wheel --no-isolation --outdir "$work/dist" . >/dev/null
 step "clean installation of the wheel"
 "$bin/python" -m venv "$work/clean"
