@@ -94,11 +94,20 @@ def check_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
     for change in checked:
         _check(change)
         _check_real(change)
-        for path in _paths(change):
-            if path in seen:
+        names = [_plain(path) for path in _paths(change)]
+        for path, name in zip(_paths(change), names, strict=True):
+            if name in seen:
                 raise InvalidArgument("changes", f"name {path!r} more than once")
-            seen.add(path)
+        if isinstance(change, Move) and change.path == change.dst:
+            raise InvalidArgument("changes", f"name {change.path!r} more than once")
+        seen.update(names)
     return checked
+
+
+def _plain(path: str) -> str:
+    """The path without what means nothing; ``..`` stays, since it may stand behind a symbolic link."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
 
 
 def _paths(change: Change) -> Iterator[str]:

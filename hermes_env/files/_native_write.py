@@ -106,6 +106,14 @@ class WriteStep:
             return
         os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
 
+    def places(self) -> list[tuple[object, ...]]:
+        """What the write will change: a name in a directory, and with it a file that has other names."""
+        with naming(self.path):
+            found: list[tuple[object, ...]] = [paths.entry_of(self._name)]
+        if self._in_place and self._old is not None:
+            found.append((self._old.st_dev, self._old.st_ino))
+        return found
+
     # -- apply ----------------------------------------------------------------------------------------------------
 
     def apply(self) -> None:

@@ -116,10 +116,11 @@ carry() {
 do_M() {
   straight "${S%/*}/" "$D"
   same "$S" || stop changed 'changed meanwhile'
+  [ "$X" != itself ] || return 0
   ident "${S%/*}/"; a=${V%%:*}
   ident "$D"; b=${V%%:*}
   [ "$a" = "$b" ] || [ -L "$S" ] || [ ! -d "$S" ] || stop EXDEV
-  if [ "$X" = 2 ]; then rmdir "$P" 2>/dev/null || { kept "$P" "$D"; stop "$E" dst; }
+  if [ "$X" = 2 ]; then rmdir "$P" 2>/dev/null || { kept "$P" "$D"; empty "$P" || E=ENOTEMPTY; stop "$E" dst; }
   elif [ "$X" ] && [ "$count" -ne 1 ]; then backup
   fi
   set_state moving
