@@ -70,6 +70,15 @@ class Life:
                 all_steps.callback(step)
         return True
 
+    def require_usable(self) -> None:
+        """Raise unless it is open.
+
+        Raises:
+            EnvironmentGone: The environment is not open.
+        """
+        if not self.usable:
+            raise EnvironmentGone("this environment is not open: use `with`, or call open()")
+
     def admit(self, process: Process) -> None:
         """Register a command that is about to run.
 
@@ -77,8 +86,7 @@ class Life:
             EnvironmentGone: The environment is not open.
         """
         with self._lock:
-            if not self.usable:
-                raise EnvironmentGone("this environment is not open: use `with`, or call open()")
+            self.require_usable()
             self._running.add(process)
 
     def forget(self, process: Process) -> None:

@@ -66,7 +66,7 @@ class Environment:
 
     async def alive(self) -> bool:
         """Whether the environment is open and can take a command."""
-        return await self.work(self.sync.alive)
+        return self.sync._life.usable and await self.work(self.sync.alive)  # noqa: SLF001 - one framework
 
     @property
     def files(self) -> Files:
@@ -175,7 +175,12 @@ class Environment:
         return Chunks(data, self._loop) if hasattr(data, "__aiter__") else data
 
     async def work(self, work: Callable[[], T]) -> T:
-        """Do blocking work on the pool, to its end."""
+        """Do blocking work on the pool, to its end.
+
+        Raises:
+            EnvironmentGone: The environment was closed.
+        """
+        self.sync._life.require_usable()  # noqa: SLF001 - one framework; a closed pool takes no work
         return await to_the_end(self._loop.run_in_executor(self._pool, work))
 
 

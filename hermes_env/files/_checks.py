@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from hermes_env._codec import encode_lossless
 from hermes_env._errors import InvalidArgument
+from hermes_env._stdin import source_of
 from hermes_env._validate import check_path
 
 from ._oserror import os_error
@@ -15,6 +16,8 @@ from ._types import Change, Expect, HardLinks, MakeDir, Move, Remove, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from hermes_env._launch import StdinLike
 
 PATH_MAX = 4095
 """Bytes of a path that Linux takes: PATH_MAX is 4096, the final NUL included."""
@@ -91,11 +94,20 @@ def check_changes(changes: Sequence[Change]) -> tuple[Change, ...]:
     for change in checked:
         _check(change)
         _check_real(change)
-        for path in _paths(change):
-            if path in seen:
+        names = [_plain(path) for path in _paths(change)]
+        for path, name in zip(_paths(change), names, strict=True):
+            if name in seen:
                 raise InvalidArgument("changes", f"name {path!r} more than once")
-            seen.add(path)
+        if isinstance(change, Move) and change.path == change.dst:
+            raise InvalidArgument("changes", f"name {change.path!r} more than once")
+        seen.update(names)
     return checked
+
+
+def _plain(path: str) -> str:
+    """The path without what means nothing; ``..`` stays, since it may stand behind a symbolic link."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
 
 
 def _paths(change: Change) -> Iterator[str]:
@@ -124,6 +136,7 @@ def _check(change: Change) -> None:
             file_path("path", change.path)
             check_mode(change.mode)
             check_digest("if_sha256", change.if_sha256)
+            _check_data(change.data)
             if change.hardlinks not in get_args(HardLinks):
                 raise InvalidArgument("hardlinks", f"must be one of {get_args(HardLinks)}")
             if change.if_absent and change.if_sha256:
@@ -142,3 +155,14 @@ def _check(change: Change) -> None:
             check_digest("sha256", change.sha256)
         case _:
             raise InvalidArgument("changes", f"hold a {type(change).__name__}, which is no change")
+
+
+def _check_data(data: StdinLike) -> None:
+    if data is None:
+        raise InvalidArgument("data", "is None; empty bytes make an empty file")
+    source_of(data, "data")
+
+
+def conditional(change: Change) -> bool:
+    """Whether it depends on what a file holds, or that there is none, and changes it then."""
+    return not isinstance(change, MakeDir | Expect) and bool(change.if_sha256 or getattr(change, "if_absent", False))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hermes_env._errors import InvalidArgument
-from hermes_env._stdin import source_of
 from hermes_env._validate import check_size
 
-from . import _checks, _tree
+from . import _checks, _single, _tree
 from ._types import (
     Change,
-    Expect,
     FileStat,
     HardLinks,
     MakeDir,
@@ -50,8 +47,14 @@ class Files:
             from ._remote import ScriptEngine
 
             engine = ScriptEngine(env)
-        self._engine = engine
+        self._env, self._carrier = env, engine
         self._conditional = threading.Lock()
+
+    @property
+    def _engine(self) -> Engine:
+        """What carries out every operation, as long as the environment is open; `EnvironmentGone` otherwise."""
+        self._env._life.require_usable()  # noqa: SLF001 - one framework
+        return self._carrier
 
     # -- contents -------------------------------------------------------------------------------------------------
 
@@ -129,7 +132,11 @@ class Files:
             OSError, FileChanged, HermesEnvError: As `read_bytes`, from the iteration.
         """
         _checks.checked_path("path", path)
-        return self._engine.chunks(path)
+        self._env._life.require_usable()  # noqa: SLF001 - one framework
+        return self._chunks(path)
+
+    def _chunks(self, path: str) -> Iterator[bytes]:
+        yield from self._engine.chunks(path)
 
     def read_many(self, paths: Sequence[str], *, missing_ok: bool = False) -> dict[str, bytes]:
         """The bytes of many files, in one round trip where the environment allows.
@@ -142,7 +149,7 @@ class Files:
             OSError, FileChanged, HermesEnvError: As `read_bytes`, for the first file that fails.
         """
         unique = tuple(dict.fromkeys(_checks.checked_path("paths", path) for path in paths))
-        return self._engine.read_many(unique, missing_ok=missing_ok) if unique else {}
+        return self._engine.read_many(unique, missing_ok=missing_ok)
 
     def survey(self, paths: Sequence[str], *, most: int | None = None) -> Survey:
         """Tell what many paths name, links followed, in one round trip where the environment allows.
@@ -172,7 +179,7 @@ class Files:
             HermesEnvError: As `BaseEnvironment.exec`.
         """
         checked = tuple(dict.fromkeys(_checks.checked_path("directories", path) for path in directories))
-        return self._engine.sweep(checked, below=below, backups=backups) if checked else Swept((), ())
+        return self._engine.sweep(checked, below=below, backups=backups)
 
     def sha256(self, path: str) -> str:
         """Hex digest of a regular file, computed in the environment where it has any tool for that.
@@ -226,8 +233,12 @@ class Files:
                 raise InvalidArgument("mode", "is for a single file; a folder's files keep their own")
             _checks.checked_path("remote", remote)
             return _tree.upload(native.tree(source), self._engine.tree(remote), wishes)
+        _checks.file_path("remote", remote)
+        same = _single.already_there(native, source, self._engine, remote, _checks.check_mode(mode))
         if expect is not None and os.path.isfile(source):
-            expect(os.path.getsize(source))
+            expect(os.path.getsize(source) if same is None else 0)
+        if same is not None:
+            return same
         data = _tree.Meter(wishes, ()).passing(native.chunks(source))
         return _tree.single(self.write_bytes(remote, data, mode=mode, make_parents=make_parents, durable=durable))
 
@@ -269,11 +280,9 @@ class Files:
         return _tree.download(self._engine.tree(remote), _native_engine(None).tree(target), wishes)
 
     def _download_file(self, remote: str, target: str, wishes: _tree.Wishes) -> TransferResult:
-        chunks = _tree.Meter(replace(wishes, expect=None), ()).passing(_tree.unless_folder(self.read_chunks(remote)))
-        change = Write(path=target, data=chunks)
-        result = _native_engine(None).commit([change], durable=wishes.durable)[0]
-        assert result is not None
-        return _tree.single(result)
+        native = _native_engine(None)
+        same = _single.already_there(self._engine, remote, native, target)
+        return same or _single.receive(self.read_chunks(remote), native, target, wishes)
 
     # -- names ----------------------------------------------------------------------------------------------------
 
@@ -362,17 +371,14 @@ class Files:
                 nothing is changed.
             RollbackFailed: A change failed and what was done could not be put back; ``.paths`` says where.
         """
-        checked = _checks.check_changes(changes)
-        for change in checked:
-            if isinstance(change, Write):
-                _check_data(change.data)
+        engine, checked = self._engine, _checks.check_changes(changes)
         if not checked:
             return ()
-        if any(_conditional(change) for change in checked):
+        if any(_checks.conditional(change) for change in checked):
             # Two threads that both saw the old digest: the second one must see the first one's bytes.
             with self._conditional:
-                return self._engine.commit(checked, durable=durable)
-        return self._engine.commit(checked, durable=durable)
+                return engine.commit(checked, durable=durable)
+        return engine.commit(checked, durable=durable)
 
 
 def _native_engine(env: BaseEnvironment | None) -> NativeEngine:
@@ -380,16 +386,6 @@ def _native_engine(env: BaseEnvironment | None) -> NativeEngine:
     from ._native import NativeEngine
 
     return NativeEngine(lambda: None if env is None else env.cwd)
-
-
-def _check_data(data: StdinLike) -> None:
-    if data is None:
-        raise InvalidArgument("data", "is None; empty bytes make an empty file")
-    source_of(data, "data")
-
-
-def _conditional(change: Change) -> bool:
-    return not isinstance(change, MakeDir | Expect) and bool(change.if_sha256 or getattr(change, "if_absent", False))
 
 
 class NativeFiles(Files):

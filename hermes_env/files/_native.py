@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from hermes_env._codec import decode_lossless, encode_lossless
-from hermes_env._errors import FileChanged, RollbackFailed
+from hermes_env._errors import FileChanged, InvalidArgument, RollbackFailed
 
 from ._native_io import digest_of, naming, read_through, read_whole, require_regular, source
 from ._native_steps import Batch, ExpectStep, MakeDirStep, MoveStep, RemoveStep, Step
@@ -43,6 +43,7 @@ class NativeEngine:
         try:
             for step in steps:
                 step.prepare()
+            _require_different([step for step in steps if isinstance(step, WriteStep)])
             for step in steps:
                 step.apply()
         except BaseException as error:
@@ -147,6 +148,20 @@ class NativeEngine:
     def tree(self, path: str) -> NativeTree:
         """A folder, to be copied from or to."""
         return NativeTree(self._name(path), path)
+
+
+def _require_different(writes: Sequence[WriteStep]) -> None:
+    """Raise when two writes would go to one file.
+
+    Raises:
+        InvalidArgument: They would.
+    """
+    seen: set[tuple[object, ...]] = set()
+    for step in writes if len(writes) > 1 else ():
+        places = step.places()
+        if not seen.isdisjoint(places):
+            raise InvalidArgument("changes", f"write {step.path!r} more than once: it has another name too")
+        seen.update(places)
 
 
 def _take_back(steps: Sequence[Step], error: BaseException) -> None:

@@ -47,6 +47,13 @@ def lstat_or_none(path: bytes) -> os.stat_result | None:
         return None
 
 
+def entry_of(path: bytes) -> tuple[int, int, bytes]:
+    """Which entry of which directory a path names, however it is spelled; the directory must exist."""
+    directory, name = os.path.split(path)
+    state = os.stat(directory or b".")
+    return state.st_dev, state.st_ino, name
+
+
 def make_parents(directory: bytes) -> list[bytes]:
     """Make a directory and its parents; those that were made, deepest first."""
     missing = []

@@ -204,6 +204,7 @@ class MoveStep:
         self._backup: bytes | None = None
         self._emptied = False
         self._moved = False
+        self._onto_itself = False
 
     def prepare(self) -> None:
         with naming(self.path):
@@ -227,6 +228,9 @@ class MoveStep:
             return
         if not self._change.overwrite:
             raise os_error(errno.EEXIST, self._change.dst)
+        self._onto_itself = paths.entry_of(self._name) == paths.entry_of(self._dst)
+        if self._onto_itself:
+            return
         into, of = stat.S_ISDIR(target.st_mode), stat.S_ISDIR(source.st_mode)
         if into != of:
             raise os_error(errno.EISDIR if into else errno.ENOTDIR, self._change.dst)
@@ -237,12 +241,16 @@ class MoveStep:
         with naming(self.path):
             self._check_way()
             self._expected.recheck(self._name, self.path)
+            if self._onto_itself:
+                return
+        with naming(self._change.dst):
             target = paths.lstat_or_none(self._dst)
             if target is not None and stat.S_ISDIR(target.st_mode):
                 os.rmdir(self._dst)
                 self._emptied = True
             elif target is not None and not self._batch.alone:
                 self._backup = keep_backup(self._dst, self._batch)
+        with naming(self.path):
             self._rename()
             self._moved = True
             self._batch.sync(self._name, self._dst)

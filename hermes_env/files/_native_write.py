@@ -13,6 +13,7 @@ from hermes_env._stdin import source_of
 from . import _native_paths as paths
 from ._digest import Tally
 from ._native_io import CHUNK, digest_of, naming, opened, require_regular, store, write_all
+from ._native_lock import alone_in
 from ._native_steps import Batch, Expectation, discard, keep_backup, renamed, require_straight
 from ._oserror import os_error
 from ._temp_names import sweep
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _REPLACED = "another writer replaced it right after it was written"
+_WRITTEN = "another writer wrote into it at the same time"
 
 
 class WriteStep:
@@ -104,6 +106,14 @@ class WriteStep:
             return
         os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
 
+    def places(self) -> list[tuple[object, ...]]:
+        """What the write will change: a name in a directory, and with it a file that has other names."""
+        with naming(self.path):
+            found: list[tuple[object, ...]] = [paths.entry_of(self._name)]
+        if self._in_place and self._old is not None:
+            found.append((self._old.st_dev, self._old.st_ino))
+        return found
+
     # -- apply ----------------------------------------------------------------------------------------------------
 
     def apply(self) -> None:
@@ -178,12 +188,26 @@ class WriteStep:
         self._in_place = True
         discard(self._backup)
         self._backup = self._batch.beside(self._name, b".bak")
-        _copy_aside(self._name, self._backup, self.path)
-        self._state = "dirty"
-        _pour(self._temp, self._name, durable=self._batch.durable)
-        self._verify_target()
+        with alone_in(self._name, self.path):
+            self._expected.recheck(self._name, self.path)
+            _copy_aside(self._name, self._backup, self.path)
+            self._overwrite_alone(self._temp, self._backup)
         if self._change.mode is not None:
             os.chmod(self._name, self._change.mode)
+
+    def _overwrite_alone(self, temp: bytes, backup: bytes) -> None:
+        self._state = "dirty"
+        try:
+            _pour(temp, self._name, durable=self._batch.durable)
+        except BaseException:
+            # The lock is still held: what stands there is the part of our bytes that could be written.
+            if not _begins(temp, self._name) or _put_back(backup, self._name):
+                self._state = "restored"
+            raise
+        digest, size = digest_of(self._name)
+        if (size, digest) != (self._tally.size, self._tally.sha256):
+            self._state = "restored"
+            raise FileChanged(self.path, _WRITTEN)
 
     def _damaged(self, size: int, digest: str) -> VerificationError:
         return VerificationError(
@@ -206,7 +230,7 @@ class WriteStep:
     def _restore(self) -> bool:
         if self._state == "dirty":
             assert self._backup is not None
-            return _put_back(self._backup, self._name)
+            return self._restore_bytes(self._backup)
         if self._state != "done":
             discard(self._backup)
             return True
@@ -218,6 +242,17 @@ class WriteStep:
             discard(self._name)
             return not paths.lexists(self._name)
         return self._backup is None or renamed(self._backup, self._name)
+
+    def _restore_bytes(self, backup: bytes) -> bool:
+        """Put the old bytes back over ours; over those of another writer, who has verified them, never."""
+        try:
+            with alone_in(self._name, self.path):
+                if digest_of(self._name) == (self._tally.sha256, self._tally.size):
+                    return _put_back(backup, self._name)
+        except (OSError, FileChanged):
+            return False
+        discard(backup)
+        return True
 
     def _is_ours(self) -> bool:
         try:
@@ -260,6 +295,18 @@ def _pour(source: bytes, target: bytes, *, durable: bool) -> None:
             write_all(write, chunk)
         if durable:
             os.fsync(write)
+
+
+def _begins(whole: bytes, part: bytes) -> bool:
+    """Whether one file holds the beginning of another, or all of it."""
+    try:
+        with opened(whole, os.O_RDONLY) as ours, opened(part, os.O_RDONLY) as found:
+            while piece := os.read(found, CHUNK):
+                if os.read(ours, len(piece)) != piece:
+                    return False
+    except OSError:
+        return True  # Nothing can be told: the old bytes are put back.
+    return True
 
 
 def _put_back(backup: bytes, target: bytes) -> bool:

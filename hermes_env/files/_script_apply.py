@@ -4,6 +4,7 @@ from __future__ import annotations
 
 APPLY = r"""
 REPLACED='another writer replaced it right after it was written'
+WRITTEN='another writer wrote into it at the same time'
 # Sets E to why the name $1 in directory $2 can be neither removed nor replaced.
 kept() {
   denied "$2"; [ "$E" = EIO ] || return
@@ -20,21 +21,33 @@ copy_aside() {
   fill "$K" cat <"$P"
   cmp -s "$P" "$K" || stop changed 'changed while it was backed up'
 }
-# Writes the verified bytes over the old ones, which are kept aside until the new ones are checked.
+# Writes the verified bytes over the old ones, one writer after the other where there is a tool for locks.
 in_place() {
-  inplace=1
+  inplace=1 began=
   [ "$K" ] && rm -f "$K"
+  { began=1; flock -x 9 2>/dev/null; pour; } 9>>"$P"
+  [ "$began" ] || { kept "$P" "$D"; stop "$E"; }
+} 2>/dev/null
+# The old bytes are kept aside until the new ones are checked; what another writer wrote meanwhile is left alone.
+pour() {
+  same "$P" || stop changed 'changed meanwhile'
   copy_aside
   set_state dirty
-  if msg=$( { cat "$T" 2>&1 >&3 3>&-; } 2>/dev/null 3>"$P" ) && flush "$P" && verify "$P" "$sha"; then
+  if msg=$( { cat "$T" 2>&1 >&3 3>&-; } 2>/dev/null 3>"$P" ); then
+    flush "$P"
+    verify "$P" "$sha" || { set_state foreign; stop changed "$WRITTEN"; }
+    set_state written
     [ -z "$mode" ] || chmod "$mode" "$P" 2>/dev/null
     rm -f "$T"
     return
   fi
+  begins || { set_state foreign; stop changed "$WRITTEN"; }
   broken "$D" "$msg"; [ -w "$P" ] || E=EACCES
   [ "$E" != EIO ] || E=EPERM
   stop "$E" "$msg"
 }
+# Whether the file holds the first part of our bytes, and nothing else.
+begins() { ident "$P"; size_of "$V"; head -c "$Z" <"$T" | cmp -s - "$P"; }
 do_W() {
   straight "$D"
   same "$P" || stop changed 'changed meanwhile'
@@ -103,10 +116,11 @@ carry() {
 do_M() {
   straight "${S%/*}/" "$D"
   same "$S" || stop changed 'changed meanwhile'
+  [ "$X" != itself ] || return 0
   ident "${S%/*}/"; a=${V%%:*}
   ident "$D"; b=${V%%:*}
   [ "$a" = "$b" ] || [ -L "$S" ] || [ ! -d "$S" ] || stop EXDEV
-  if [ "$X" = 2 ]; then rmdir "$P" 2>/dev/null || { kept "$P" "$D"; stop "$E" dst; }
+  if [ "$X" = 2 ]; then rmdir "$P" 2>/dev/null || { kept "$P" "$D"; empty "$P" || E=ENOTEMPTY; stop "$E" dst; }
   elif [ "$X" ] && [ "$count" -ne 1 ]; then backup
   fi
   set_state moving
@@ -149,8 +163,8 @@ undo_W() {
   straight "$D"
   case $state in
     dirty) cat "$K" >"$P" 2>/dev/null; if cmp -s "$K" "$P"; then rm -f "$K"; else fell; fi;;
+    written) if verify "$P" "$sha"; then state=dirty; undo_W; return; fi; rm -f "$K";;
     done)
-      if [ "$inplace" ]; then state=dirty; undo_W; return; fi
       if [ "$count" -eq 1 ]; then return; fi
       if [ -z "$X" ]; then rm -f "$P"; there "$P" && fell
       else mv -f "$K" "$P" 2>/dev/null || fell

@@ -181,7 +181,21 @@ prep_W() {
   by=$BY
   [ "$inplace" ] || dress
   flush "$T"
+  [ "$writes" -eq 1 ] || different
   ident "$T"; BY=$by
+}
+# Ends when an earlier write goes to the same name, or in place to the same file under another name.
+different() {
+  phys "$D"; a=$R/${P##*/} b=
+  [ -z "$inplace" ] || { ident "$P"; b=$V; }
+  eval "name$i=\$a inode$i=\$b"
+  j=1
+  while [ "$j" -lt "$i" ]; do
+    eval "c=\${name$j-} d=\${inode$j-}"
+    [ "$c" != "$a" ] || stop twice
+    [ -z "$b" ] || [ "$d" != "$b" ] || stop twice
+    j=$((j+1))
+  done
 }
 prep_R() {
   P=$path D=${path%/*}/
@@ -209,7 +223,10 @@ prep_M() {
   if there "$P"; then
     X=1
     case $flags in *o*) ;; *) stop EEXIST dst;; esac
-    if [ -d "$P" ] && [ ! -L "$P" ]; then
+    phys "${S%/*}/"; a=$R/${S##*/}
+    phys "$D"
+    if [ "$a" = "$R/${P##*/}" ]; then X=itself
+    elif [ -d "$P" ] && [ ! -L "$P" ]; then
       X=2
       { [ -d "$S" ] && [ ! -L "$S" ]; } || stop EISDIR dst
       empty "$P" || stop ENOTEMPTY dst

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hermes_env._launch import Stream
     from hermes_env._result import ExecResult
 
+_NUMBER_MAX = 2**62
+"""No file is that large, and a shell still computes with it: its numbers have 64 bits with a sign."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -48,8 +51,8 @@ class Transfer:
         """Arguments of the script."""
         args = [self.nonce]
         for part in self._parts:
-            limit = "-" if part.limit is None else str(part.limit)
-            args += [local_name(part.path), str(part.offset), limit]
+            limit = "-" if part.limit is None else str(min(part.limit, _NUMBER_MAX))
+            args += [local_name(part.path), str(min(part.offset, _NUMBER_MAX)), limit]
         return args
 
     def on_output(self, stream: Stream, data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from hermes_env._errors import FileChanged, RollbackFailed, Unsupported, VerificationError
+from hermes_env._errors import FileChanged, InvalidArgument, RollbackFailed, Unsupported, VerificationError
 from hermes_env._stdin import source_of
 
 from ._digest import Tally
@@ -137,6 +137,8 @@ class WriteRequest:
         path = change.path
         if isinstance(change, Move) and note == "dst":
             path, note = change.dst, ""
+        if code == "twice":
+            return InvalidArgument("changes", f"write {path!r} more than once: it has another name too")
         if code == "changed":
             return FileChanged(path, _not_expected(note))
         if code == "nohash":

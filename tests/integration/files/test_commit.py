@@ -266,3 +266,60 @@ def test_a_late_failure_leaves_nothing_of_later_changes(scripted: Place) -> None
             ]
         )
     assert tree(scripted.dir) == before
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("other", ["./k", ".//k", "././k"])
+def test_one_path_in_two_spellings(place: Place, other: str) -> None:
+    """Two changes of one path are refused before anything runs, however it is spelled."""
+    place.put("k", b"old")
+    with pytest.raises(InvalidArgument):
+        place.files.commit([Write(path="k", data=b"1"), Write(path=other, data=b"2")])
+    with pytest.raises(InvalidArgument):
+        place.files.commit([Remove(path=other), Write(path="k", data=b"2")])
+    assert place.cat("k") == b"old"
+
+
+@pytest.mark.shells
+@pytest.mark.parametrize("how", ["hard", "symbolic", "directory", "new"])
+def test_one_file_under_two_names(place: Place, how: str) -> None:
+    """Two writes that would go to one file are refused, and the file is as it was."""
+    if how != "new":
+        file = place.put("k", b"old")
+    names = {"hard": "other", "symbolic": "other", "directory": "link/k", "new": f"../{place.dir.name}/k"}
+    if how == "hard":
+        os.link(file, place.dir / "other")
+    elif how == "symbolic":
+        os.symlink("k", place.dir / "other")
+    elif how == "directory":
+        os.symlink(".", place.dir / "link")
+    with pytest.raises(InvalidArgument):
+        place.files.commit([Write(path="k", data=b"1"), Write(path="x", data=b""), Write(path=names[how], data=b"2")])
+    assert not (place.dir / "x").exists()
+    assert place.left_over() == []
+    if how == "new":
+        assert not (place.dir / "k").exists()
+    else:
+        assert place.cat("k") == b"old"
+
+
+def test_hard_links_that_are_broken_are_two_files(place: Place) -> None:
+    """Two names of one file may both be written when each is given a file of its own."""
+    os.link(place.put("k", b"old"), place.dir / "g")
+    changes = [Write(path=name, data=name.encode(), hardlinks="break") for name in ("k", "g")]
+    place.files.commit(changes)
+    assert (place.cat("k"), place.cat("g")) == (b"k", b"g")
+
+
+def test_failed_batch_puts_back_a_hard_linked_file(place: Place) -> None:
+    """A file that was written in place has its old bytes again when a later change fails."""
+    os.link(place.put("k", b"old"), place.dir / "g")
+    place.put("m")
+    (place.dir / "d").mkdir()
+    (place.dir / "e").mkdir()
+    # Empty while preparing, and not any more when its turn comes.
+    changes = [Write(path="k", data=b"new"), Move(path="m", dst="e/m"), Move(path="d", dst="e", overwrite=True)]
+    with pytest.raises(OSError, match="not empty: 'e'"):
+        place.files.commit(changes)
+    assert place.cat("k") == place.cat("g") == b"old"
+    assert sorted(os.listdir(place.dir)) == ["d", "e", "g", "k", "m"]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hermes_env import Move, Write
+
 if TYPE_CHECKING:
     from .conftest import Place
 
@@ -297,3 +299,23 @@ def test_move_to_another_file_system(place: Place) -> None:
         for path in other.iterdir():
             path.unlink()
         other.rmdir()
+
+
+@pytest.mark.shells
+@pytest.mark.parametrize("kind", ["file", "empty", "full"])
+def test_move_onto_itself(place: Place, kind: str) -> None:
+    """A move to the same name in another spelling changes nothing and is no error, alone and in a batch."""
+    if kind == "file":
+        place.put("k", b"content")
+    else:
+        place.files.make_dir("k")
+    if kind == "full":
+        place.put("k/in", b"content")
+    dst = f"../{place.dir.name}/k"
+    before = os.stat(place.dir / "k").st_ino
+    place.files.move("k", dst, overwrite=True)
+    place.files.commit([Move(path="k", dst=dst, overwrite=True), Write(path="x", data=b"")])
+    with pytest.raises(FileExistsError):
+        place.files.move("k", dst)
+    assert os.stat(place.dir / "k").st_ino == before
+    assert sorted(os.listdir(place.dir)) == ["k", "x"]

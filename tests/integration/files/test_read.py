@@ -273,3 +273,14 @@ def test_large_file(place: Place) -> None:
     for chunk in place.files.read_chunks("file"):
         digest.update(chunk)
     assert digest.hexdigest() == told.split()[0]
+
+
+@pytest.mark.shells
+@pytest.mark.parametrize("number", [2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64, 2**64 + 2, 10**30])
+def test_enormous_offset_and_limit(place: Place, number: int) -> None:
+    """An offset over the end gives no bytes and a limit over it all of them, however large the number is."""
+    place.put("file", b"content")
+    assert place.files.read_bytes("file", offset=number) == b""
+    assert place.files.read_bytes("file", limit=number) == b"content"
+    assert place.files.read_bytes("file", offset=3, limit=number) == b"tent"
+    assert place.files.read_bytes("file", offset=number, limit=number) == b""

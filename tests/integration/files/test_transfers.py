@@ -75,3 +75,36 @@ def test_progress_may_stop_a_download(own: Place, tmp_path: Path) -> None:
     with pytest.raises(FileChanged, match="seen enough"):
         own.files.download("remote", tmp_path / "local", progress=stop)
     assert os.listdir(tmp_path) == []
+
+
+def test_upload_of_the_same_bytes(own: Place, tmp_path: Path) -> None:
+    """A file that is there with the same bytes is reported as unchanged, keeps its inode, and is not sent again."""
+    (tmp_path / "local").write_bytes(CONTENT)
+    own.files.upload(tmp_path / "local", "remote")
+    before = os.stat(own.dir / "remote")
+    sizes: list[int] = []
+    seen: list[int] = []
+    result = own.files.upload(tmp_path / "local", "remote", expect=sizes.append, progress=seen.append)
+    assert (result.files, result.unchanged, result.size, result.verified) == (0, 1, 0, True)
+    assert (os.stat(own.dir / "remote").st_ino, sizes, seen) == (before.st_ino, [0], [])
+    other = 0o604
+    assert own.files.upload(tmp_path / "local", "remote", mode=other).files == 1
+    assert os.stat(own.dir / "remote").st_mode & 0o777 == other
+    (tmp_path / "local").write_bytes(CONTENT[:-1] + b"?")
+    assert own.files.upload(tmp_path / "local", "remote").files == 1
+    assert own.cat("remote") == CONTENT[:-1] + b"?"
+
+
+def test_download_of_the_same_bytes(own: Place, tmp_path: Path) -> None:
+    """A local file with the same bytes is left alone; with others of the same size it is replaced."""
+    own.put("remote", CONTENT)
+    local = tmp_path / "local"
+    local.write_bytes(CONTENT)
+    before = local.stat().st_ino
+    seen: list[int] = []
+    result = own.files.download("remote", local, progress=seen.append)
+    assert (result.files, result.unchanged, result.path) == (0, 1, str(local))
+    assert (local.stat().st_ino, seen) == (before, [])
+    local.write_bytes(CONTENT[:-1] + b"?")
+    assert own.files.download("remote", local).files == 1
+    assert local.read_bytes() == CONTENT
