@@ -141,3 +141,15 @@ def refuse_unreadable(state: State, path: str) -> None:
     """
     if isinstance(state, Unreadable):
         raise EditError(Problem(state.code, state.message, path))
+
+
+def require_digest(path: str, now: Snapshot | None, wanted: str | None) -> None:
+    """Raise unless a file has the digest that is wanted, if one is.
+
+    Raises:
+        EditError: It is stale.
+    """
+    if wanted is None or (now is not None and now.sha256 == wanted.lower()):
+        return
+    found = "does not exist" if now is None else f"has the SHA-256 {now.sha256}"
+    raise EditError(Problem("stale", f"the file {found}, not {wanted}", path))
