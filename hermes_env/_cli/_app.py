@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from typing import Annotated, Literal
@@ -38,6 +39,21 @@ OptionsFile = Annotated[
 ]
 Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Working directory inside.")]
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Path inside the environment.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"hermes-env {importlib.metadata.version('hermes-env')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    del version
 
 
 def run(argv: list[str]) -> int:
