@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
-from contextlib import suppress
 from typing import Annotated, Literal
 
 import typer
@@ -13,7 +13,7 @@ from hermes_env._codec import decode_lossless
 from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
-from . import _edit_commands, _failure
+from . import _edit_commands, _failure, _standard
 
 app = typer.Typer(
     name="hermes-env",
@@ -41,39 +41,56 @@ Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Working d
 Path = Annotated[str, typer.Argument(metavar="PATH", help="Path inside the environment.")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"hermes-env {importlib.metadata.version('hermes-env')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    del version
+
+
 def run(argv: list[str]) -> int:
     """Run one command line; returns its exit code, and prints one line for whatever goes wrong."""
+    _standard.park()
     signals = _failure.Signals()
     in_exec = argv[:1] == ["exec"]
     try:
-        code = int(app(args=argv, prog_name="hermes-env", standalone_mode=False) or 0)
+        code = _called(argv)
+        sys.stdout.flush()
     except typer.TyperException as error:
-        if not argv:
-            sys.stdout.write(error.format_message() + "\n")
-            return _failure.USAGE
-        _failure.say(f"error: {error.format_message()} (see: hermes-env {argv[0] if argv else ''} --help)")
+        _failure.say(f"error: {error.format_message()} (see: hermes-env {argv[0]} --help)")
         return _failure.EXEC_FAILED if in_exec else _failure.USAGE
-    except _failure.OutputClosed:
+    except (_failure.OutputClosed, BrokenPipeError):
         return _failure.OUTPUT_CLOSED
     except (KeyboardInterrupt, typer.Abort):
         return signals.exit_code
-    except BrokenPipeError:
-        _discard_stdout()
-        return _failure.OUTPUT_CLOSED
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "rich":
             raise
         return _failure.fail(error, in_exec=in_exec)
     except Exception as error:  # noqa: BLE001 - people get one line and a way to see the rest
         return _failure.fail(error, in_exec=in_exec)
+    finally:
+        _standard.settle()
     # An interrupt comes back as exit code 130, whichever signal it was.
     return code if signals.number is None else signals.exit_code
 
 
-def _discard_stdout() -> None:
-    """Python flushes stdout at exit, and would complain there."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _called(argv: list[str]) -> int:
+    try:
+        return int(app(args=argv, prog_name="hermes-env", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        if argv:
+            raise
+        sys.stdout.write(error.format_message() + "\n")
+        return _failure.USAGE
 
 
 def _text(argument: str) -> str:

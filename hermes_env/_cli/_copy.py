@@ -64,7 +64,7 @@ def _remote(text: str) -> tuple[str, str] | None:
         kind, _, path = path.partition(":")
         name = f"{name}:{kind}"
     if not path:
-        raise InvalidArgument(text, "names no path: write NAME:PATH")
+        raise InvalidArgument(text.removesuffix(":"), "names no path: write NAME:PATH")
     return name, path
 
 

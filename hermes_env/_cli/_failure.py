@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import traceback
+from contextlib import suppress
 from types import FrameType
 
 from hermes_env._codec import display, encode_lossless
@@ -56,16 +56,22 @@ class Signals:
 
 
 def say(message: str) -> None:
-    """Write one line to stderr, whatever bytes or line ends the message holds."""
+    """Write one line to stderr, whatever bytes or line ends the message holds; one that takes nothing is no failure."""
     line = " ".join(message.split())
-    sys.stderr.write(f"hermes-env: {display(encode_lossless(line))}\n")
-    sys.stderr.flush()
+    _write(f"hermes-env: {display(encode_lossless(line))}\n")
+
+
+def _write(text: str) -> None:
+    from ._streams import write_all
+
+    with suppress(OSError, OutputClosed):
+        write_all(2, text.encode("utf-8", "backslashreplace"))
 
 
 def fail(error: BaseException, *, in_exec: bool) -> int:
     """Say what went wrong, and with what exit code to end."""
     if os.environ.get(DEBUG_VARIABLE) == "1":
-        traceback.print_exception(error)
+        _write("".join(traceback.format_exception(error)))
     say(f"error: {_describe(error)}")
     if isinstance(error, CommandTimeout):
         return TIMEOUT

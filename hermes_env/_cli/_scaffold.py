@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 from string import Template
 
 from hermes_env._errors import InvalidArgument
+from hermes_env._registry import GROUP
+
+_TAKEN = frozenset({"aio", "conformance", "daytona", "docker", "files", "local", "modal", "ssh", "tools", "vercel"})
+"""Backends and packages of the framework itself: a project of that name would replace or shadow them."""
 
 _PYPROJECT = """\
 [build-system]
@@ -145,11 +150,13 @@ def write_project(name: str, folder: str | None) -> list[str]:
     """Write the project and return the paths of its files.
 
     Raises:
-        InvalidArgument: The name cannot be a package, or the folder holds something already.
+        InvalidArgument: The name cannot be a package or is taken, or the folder holds something already.
         OSError: It cannot be written.
     """
     if re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", name) is None:
         raise InvalidArgument("NAME", f"must be lower-case letters, digits and single _, not {name!r}")
+    if name in _TAKEN or name in importlib.metadata.entry_points(group=GROUP).names:
+        raise InvalidArgument("NAME", f"{name} is taken by hermes-env itself or by an installed backend")
     dashed = name.replace("_", "-")
     root = folder or f"hermes-env-{dashed}"
     if os.path.lexists(root) and (not os.path.isdir(root) or os.listdir(root)):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hermes_env.tools._overlay import path_problem
+from hermes_env.tools._overlay import Missing, path_problem
 from hermes_env.tools._plan import unquoted
+from hermes_env.tools._problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hermes_env.tools._look import Looked
     from hermes_env.tools._policy import Access
-    from hermes_env.tools._problem import Problem
     from hermes_env.tools._v4a_model import Operation, Patch
 
 
@@ -59,4 +59,8 @@ def _ask(looked: Looked, path: str, access: Access, shown: str, *, follow: bool)
     found = looked.found[path]
     link = found.link and follow
     resolved = found.place if found.link and not follow and found.place else looked.real(path)
-    return looked.policy.check_path(shown, resolved, access=access, link=link)
+    refusal = looked.policy.check_path(shown, resolved, access=access, link=link)
+    names_directory = path.rpartition("/")[2] in {"", ".", ".."}
+    if refusal is None and access == "write" and names_directory and isinstance(looked.states[path], Missing):
+        return Problem("path_invalid", "the path can only name a directory, and none is there", shown)
+    return refusal

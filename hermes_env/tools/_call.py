@@ -39,7 +39,12 @@ def call(tools: FileTools, name: str, arguments: Mapping[str, Any]) -> EditOutco
     Returns:
         The outcome; arguments that do not fit are ``invalid_argument``.
     """
-    given = dict(arguments)
+    try:
+        given = dict(arguments)
+    except (TypeError, ValueError):
+        problem = Problem("invalid_argument", f"the arguments must be an object, not {type(arguments).__name__}")
+        return _refused(str(name), {}, problem)
+    name = str(name)
     if name in _EDITORS:
         name = str(given.pop("command", ""))
     tool = _OTHER_NAMES.get(name, name)
@@ -62,7 +67,7 @@ def _fields(checked: BaseModel) -> dict[str, Any]:
 
 def _refused(tool: str, given: Mapping[str, Any], problem: Problem) -> EditOutcome | ReadOutcome:
     path = str(given.get("path") or given.get("file_path") or "")
-    if tool in _READING:
+    if _OTHER_NAMES.get(tool, tool) in _READING:
         return ReadOutcome.refused(path, problem)
     return EditOutcome.refused([problem.at(path=path or None)])
 

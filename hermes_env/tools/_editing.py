@@ -291,7 +291,9 @@ def _recorded(value: object) -> object:
         return {"bytes": len(value)} if len(value) > _RECORDED else {"latin-1": value.decode("latin-1")}
     if isinstance(value, str) and len(value) > _RECORDED:
         return {"characters": len(value)}
-    return value
+    if isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair):
+        return dict(value)
+    return value if value is None or isinstance(value, str | int | float) else {"type": type(value).__name__}
 
 
 def _result(outcome: EditOutcome, ended: Ended, edit_id: str, problems: Sequence[Problem]) -> EditOutcome:

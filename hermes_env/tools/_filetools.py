@@ -9,9 +9,10 @@ from hermes_env._errors import HermesEnvError
 from hermes_env.files import HardLinks
 from hermes_env.tools import _read
 from hermes_env.tools._access import patch_access, path_access
+from hermes_env.tools._arguments import checked
 from hermes_env.tools._editing import Confirm, Editor, Hook, Request, Settings
 from hermes_env.tools._locks import key_of
-from hermes_env.tools._look import Place, refuse_unreadable
+from hermes_env.tools._look import Place, refuse_unreadable, require_digest
 from hermes_env.tools._observe import Observer, Observers
 from hermes_env.tools._overlay import Missing, Snapshot
 from hermes_env.tools._past import Past
@@ -124,6 +125,7 @@ class FileTools(Past):
 
     # -- reading --------------------------------------------------------------------------------------------------
 
+    @checked
     def read_file(self, path: str, offset: int = 1, limit: int | None = None) -> ReadOutcome:
         """Read lines of a text file, as they are.
 
@@ -135,6 +137,7 @@ class FileTools(Past):
         last = None if limit is None else offset + max(limit, 1) - 1
         return self._show(path, offset, last, numbers=False)
 
+    @checked
     def view(self, path: str, view_range: Sequence[int] | None = None) -> ReadOutcome:
         """Show a text file with line numbers, or the names in a directory.
 
@@ -172,6 +175,7 @@ class FileTools(Past):
 
     # -- editing one file -----------------------------------------------------------------------------------------
 
+    @checked
     def write_file(
         self,
         path: str,
@@ -199,6 +203,7 @@ class FileTools(Past):
         arguments = {"path": path, "content": content, "if_sha256": if_sha256, "encoding": encoding}
         return self._edit_one("write_file", arguments, path, edit, if_sha256, dry_run=dry_run, fresh=True)
 
+    @checked
     def str_replace(
         self,
         path: str,
@@ -245,6 +250,7 @@ class FileTools(Past):
         }  # fmt: skip
         return self._edit_one("str_replace", arguments, path, edit, if_sha256, dry_run=dry_run)
 
+    @checked
     def insert(
         self,
         path: str,
@@ -292,7 +298,7 @@ class FileTools(Past):
             state = looked.states[path]
             refuse_unreadable(state, path)
             now = state if isinstance(state, Snapshot) else None
-            _require_digest(path, now, if_sha256)
+            require_digest(path, now, if_sha256)
             return _one_file(path, now, edit(None if now is None else now.data))
 
         return self._editor.edit(
@@ -309,6 +315,7 @@ class FileTools(Past):
 
     # -- patches --------------------------------------------------------------------------------------------------
 
+    @checked
     def apply_patch(
         self,
         patch: str,
@@ -347,7 +354,7 @@ class FileTools(Past):
         def plan(looked: Looked) -> Plan:
             for path, digest in (if_sha256 or {}).items():
                 state = looked.states.get(path)
-                _require_digest(path, state if isinstance(state, Snapshot) else None, digest)
+                require_digest(path, state if isinstance(state, Snapshot) else None, digest)
             try:
                 return make_plan(
                     parsed, looked.states, compat=compat, overwrite=overwrite, idempotent=idempotent,
@@ -379,13 +386,6 @@ class FileTools(Past):
     def _ids(self) -> set[str]:
         key = key_of(self._env)
         return {self._env.backend_name, *([key] if isinstance(key, str) else [])}
-
-
-def _require_digest(path: str, now: Snapshot | None, wanted: str | None) -> None:
-    if wanted is None or (now is not None and now.sha256 == wanted.lower()):
-        return
-    found = "does not exist" if now is None else f"has the SHA-256 {now.sha256}"
-    raise EditError(Problem("stale", f"the file {found}, not {wanted}", path))
 
 
 def _one_file(path: str, now: Snapshot | None, edit: Edit | bytes) -> Plan:

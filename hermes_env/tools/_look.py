@@ -20,7 +20,7 @@ _CODES: Final[dict[int, tuple[ErrorCode, str]]] = {
     errno.EACCES: ("permission_denied", "cannot be read: permission denied"),
     errno.EFBIG: ("too_large", "is larger than the limit for one file"),
     errno.ELOOP: ("not_regular", "is a loop of symbolic links"),
-    errno.ENOTDIR: ("not_found", "a part of the path is a file, not a directory"),
+    errno.ENOTDIR: ("not_found", "cannot be there: a part of the path is a file, not a directory"),
     errno.ENAMETOOLONG: ("path_invalid", "has a name that is too long"),
 }
 
@@ -34,11 +34,19 @@ class Looked:
     found: Mapping[str, Surveyed]
     """By the caller's path."""
     states: Mapping[str, State]
+    root: str | None = None
+    """The workspace as it was given."""
 
     def real(self, path: str) -> str:
         """Where a path leads; its text alone where that cannot be told."""
         found = self.found[path]
-        return canonical(found.real or found.place or found.path)
+        plain = canonical(found.real or found.place or found.path)
+        if found.real or found.place or self.root is None or self.policy.workspace is None:
+            return plain
+        # The text starts from the workspace as it was given, policies from where that really is.
+        root = canonical(self.root)
+        below = plain == root or plain.startswith(f"{root.rstrip('/')}/")
+        return canonical(f"{self.policy.workspace}/{plain[len(root) :]}") if below else plain
 
 
 class Place:
@@ -70,7 +78,9 @@ class Place:
         survey = self._files.survey([*roots, *usable.values()], most=most)
         policy = self._settle(survey)
         found = {path: survey.files[inner] for path, inner in usable.items()}
-        return Looked(policy, survey, found, {path: state_of(one) for path, one in found.items()})
+        return Looked(
+            policy, survey, found, {path: state_of(one) for path, one in found.items()}, self._policy.workspace
+        )
 
     def _roots(self) -> tuple[str, ...]:
         root = self._policy.workspace
@@ -141,3 +151,15 @@ def refuse_unreadable(state: State, path: str) -> None:
     """
     if isinstance(state, Unreadable):
         raise EditError(Problem(state.code, state.message, path))
+
+
+def require_digest(path: str, now: Snapshot | None, wanted: str | None) -> None:
+    """Raise unless a file has the digest that is wanted, if one is.
+
+    Raises:
+        EditError: It is stale.
+    """
+    if wanted is None or (now is not None and now.sha256 == wanted.lower()):
+        return
+    found = "does not exist" if now is None else f"has the SHA-256 {now.sha256}"
+    raise EditError(Problem("stale", f"the file {found}, not {wanted}", path))

@@ -63,6 +63,11 @@ def path_problem(path: str) -> Problem | None:
         return Problem("path_invalid", "the path is empty")
     if any(char in path for char in "\0\n\r"):
         return Problem("path_invalid", "the path holds a NUL or a line break")
+    stray = next((char for char in path if "\ud800" <= char <= "\udfff" and not "\udc80" <= char <= "\udcff"), None)
+    if stray is not None:
+        return Problem(
+            "path_invalid", f"the path holds the stray surrogate U+{ord(stray):04X}, which stands for no byte"
+        )
     return None
 
 
@@ -108,6 +113,8 @@ class Overlay:
         self._files = files
         self._unlinked: set[str] = set()
         self._entries: dict[str, Entry] = {}
+        self._above: set[str] = set()
+        """Keys of directories in which files were written; those files may be gone again."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -165,6 +172,17 @@ class Overlay:
             return False
         return left.identity == right.identity and canonical(a) != canonical(b) and _folded(a) == _folded(b)
 
+    def in_the_way(self, entry: Entry) -> tuple[Entry, Entry] | None:
+        """Return a file and the one below it, if a new file cannot be, as one cannot be in the other."""
+        for key in _parents(entry.key):
+            file = self._entries.get(key)
+            if file is not None and file.data is not None:
+                return file, entry
+        if entry.key not in self._above:
+            return None
+        below = (other for other in self._entries.values() if other.data is not None)
+        return next(((entry, other) for other in below if entry.key in _parents(other.key)), None)
+
     def write(self, entry: Entry, path: str, data: bytes, result: HunksResult | None) -> None:
         """Give a file new content."""
         entry.path, entry.touched = path, True
@@ -172,6 +190,7 @@ class Overlay:
         entry.hunks += result.hunks if result is not None else ()
         entry.edits += 1
         entry.data = data
+        self._above.update(_parents(entry.key))
 
     def delete(self, entry: Entry) -> None:
         """Remove a file."""
@@ -184,6 +203,7 @@ class Overlay:
         other.hunks, other.splices = entry.hunks, entry.splices
         other.edits, other.touched = entry.edits, True
         other.moved_link = entry.moved_link
+        self._above.update(_parents(other.key))
         entry.path = path
         self.delete(entry)
 
@@ -203,6 +223,11 @@ class Overlay:
         link.moved_link = True
         other.data, other.origin, other.path = entry.data, link, target
         other.touched, other.moved_link = True, True
+
+
+def _parents(key: str) -> list[str]:
+    parts = key.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _folded(path: str) -> str:

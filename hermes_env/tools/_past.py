@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hermes_env._errors import HermesEnvError
 from hermes_env.tools._access import path_access
+from hermes_env.tools._arguments import checked
 from hermes_env.tools._call import call
 from hermes_env.tools._editing import Editor, Request, state_directory
 from hermes_env.tools._journal import DamagedJournal, Journal, decode
@@ -73,6 +74,7 @@ class Past:
         outcome: EditOutcome = getattr(self, entry.tool)(**arguments, dry_run=dry_run)
         return outcome
 
+    @checked
     def undo(self, edit_id: str | None = None, *, dry_run: bool = False) -> EditOutcome:
         """Put back the bytes and modes that an applied edit found, if its files are as it left them.
 
@@ -149,6 +151,10 @@ class Past:
             HermesEnvError, OSError: The environment cannot be asked.
         """
         return Recoverer(self._env, self._place, self._state_dir).recover(force=force)
+
+    def refuse_call(self, tool: str, arguments: Mapping[str, Any], problem: Problem, *, dry_run: bool) -> EditOutcome:
+        """Refuse a call whose arguments do not fit, and record that."""
+        return self._refused(tool, arguments, [problem], dry_run=dry_run)
 
     def _refused(
         self, tool: str, arguments: Mapping[str, Any], problems: Sequence[Problem], *, dry_run: bool = False

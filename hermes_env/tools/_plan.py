@@ -191,7 +191,16 @@ class _Planner:
                 _fail("already_applied", f"{path} already exists with exactly this content")
         if entry.data is None:
             entry.origin = None
+            self._check_room(path, entry)
         self.overlay.write(entry, path, data, None)
+
+    def _check_room(self, path: str, entry: Entry) -> None:
+        """No file is at a directory of a new file, nor any file below it."""
+        found = self.overlay.in_the_way(entry)
+        if found is None:
+            return
+        file, below = (path if one is entry else one.path for one in found)
+        raise EditError(Problem("path_invalid", f"{below} cannot be in {file}, which the patch leaves as a file", path))
 
     def _content(self, operation: Operation) -> bytes:
         eol = self._eol.encode()
@@ -276,6 +285,8 @@ class _Planner:
                     target,
                 )
             )
+        if other.data is None:
+            self._check_room(target, other)
 
     def _move_link(self, operation: Operation, path: str, target: str) -> None:
         if operation.hunks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -143,3 +144,17 @@ def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(missing: 
     )
     assert done.returncode == 3 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and "pip install 'hermes-env[cli]'" in done.stderr
+
+
+def test_the_version(run: Run) -> None:
+    """`--version` prints the version that is installed."""
+    done = run("--version")
+    assert (done.returncode, done.stdout.decode()) == (0, f"hermes-env {importlib.metadata.version('hermes-env')}\n")
+
+
+def test_a_copy_without_a_path_names_the_argument_as_it_was_given(run: Run, folder: Path) -> None:
+    """The argument without a path is repeated with one colon."""
+    (folder / "x").write_bytes(b"x")
+    done = run("cp", "x", "local:")
+    assert done.returncode == 2
+    assert b" local: names no path" in done.stderr

@@ -124,3 +124,23 @@ def test_every_command_line_refuses_secrets(folder: Path, way: str, option: str)
     told = done.stdout + done.stderr
     assert done.returncode == (2 if way == "suite" else 4), told
     assert "is a secret" in told and "HERMES_ENV_CLI_PLUGIN_VAULTENVIRONMENT_" in told and "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "name", ["local", "docker", "ssh", "daytona", "modal", "vercel", "conformance", "tools", "aio", "files"]
+)
+def test_a_project_never_takes_a_name_that_is_in_use(run: Run, folder: Path, name: str) -> None:
+    """`new-backend` refuses what the framework's own packages are called, and writes nothing."""
+    done = run("new-backend", name, "--dir", "there")
+    assert done.returncode == 2 and name.encode() in done.stderr
+    assert not (folder / "there").exists()
+
+
+def test_a_project_never_takes_the_name_of_an_installed_backend(run: Run, folder: Path) -> None:
+    """A backend of somebody else, known by its entry point alone, keeps its name."""
+    metadata = folder / "theirs-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[hermes_env.backends]\ntheirs = cli_plugin:VaultEnvironment\n")
+    assert run("new-backend", "theirs", "--dir", "there").returncode == 2
+    assert run("new-backend", "ours", "--dir", "there").returncode == 0

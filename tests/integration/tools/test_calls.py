@@ -75,3 +75,57 @@ def test_every_published_tool_can_be_called(near: Bench, style: Any) -> None:
         body = schema.get("function", schema)
         wanted = (body.get("parameters") or body.get("input_schema") or body.get("inputSchema"))["required"]
         assert near.tools().call(body["name"], {name: samples[name] for name in wanted}).ok
+
+
+PATCH = "*** Begin Patch\n*** Add File: new\n+x\n*** End Patch\n"
+WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("call", ("write_file", None), {}),
+    ("call", ("write_file", "x"), {}),
+    ("call", (["view"], {}), {}),
+    ("call", ("Read", 5), {}),
+    ("call", ("str_replace_editor", None), {}),
+    ("str_replace", ("f", 5, "b"), {}),
+    ("str_replace", (None, "a", "b"), {}),
+    ("str_replace", ("f", "a", None), {}),
+    ("str_replace", ("f", "a", "b"), {"expected_count": "1"}),
+    ("str_replace", ("f", "a", "b"), {"dry_run": "no"}),
+    ("write_file", ("n", 5), {}),
+    ("write_file", (b"n", "x"), {}),
+    ("write_file", ("f", "x"), {"if_sha256": 5}),
+    ("write_file", ("f", "x"), {"encoding": 5}),
+    ("apply_patch", (None,), {}),
+    ("apply_patch", (5,), {}),
+    ("apply_patch", (b"",), {}),
+    ("apply_patch", (PATCH,), {"if_sha256": 5}),
+    ("apply_patch", (PATCH,), {"if_sha256": {"new": 5}}),
+    ("apply_patch", (PATCH,), {"eol": ["\n"]}),
+    ("insert", ("f", "1", "x"), {}),
+    ("insert", ("f", True, "x"), {}),
+    ("insert", ("f", 1, None), {}),
+    ("undo", (5,), {}),
+    ("read_file", (None,), {}),
+    ("read_file", ("f", 1, "2"), {}),
+    ("view", ("f", 5), {}),
+    ("view", ("f", ["a", "b"]), {}),
+    ("view", ("f", [1]), {}),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "named"), WRONG)
+def test_a_wrong_type_is_an_outcome(
+    near: Bench, method: str, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    """No value of a wrong type raises: it is `invalid_argument`, nothing is changed, and the record can be read."""
+    near.put("f", b"a\n")
+    before = near.tree()
+    tools = near.tools()
+    outcome = getattr(tools, method)(*arguments, **named)
+    assert outcome.error is not None and outcome.error.code == "invalid_argument", outcome
+    assert near.tree() == before
+    assert all(entry.status == "refused" for entry in tools.history())
+
+
+def test_a_missing_argument_is_a_mistake_of_the_program(near: Bench) -> None:
+    """Without a required argument there is no call that could have an outcome."""
+    with pytest.raises(TypeError, match="path"):
+        near.tools().read_file()  # type: ignore[call-arg]  # what is tested
