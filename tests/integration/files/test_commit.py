@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hermes_env import FileChanged, InvalidArgument, MakeDir, Move, Remove, Write
+from hermes_env import Change, FileChanged, InvalidArgument, MakeDir, Move, Remove, Write
 
 from .conftest import ShellEnvironment
 
@@ -318,7 +318,11 @@ def test_failed_batch_puts_back_a_hard_linked_file(place: Place) -> None:
     (place.dir / "d").mkdir()
     (place.dir / "e").mkdir()
     # Empty while preparing, and not any more when its turn comes.
-    changes = [Write(path="k", data=b"new"), Move(path="m", dst="e/m"), Move(path="d", dst="e", overwrite=True)]
+    changes: list[Change] = [
+        Write(path="k", data=b"new"),
+        Move(path="m", dst="e/m"),
+        Move(path="d", dst="e", overwrite=True),
+    ]
     with pytest.raises(OSError, match="not empty: 'e'"):
         place.files.commit(changes)
     assert place.cat("k") == place.cat("g") == b"old"
