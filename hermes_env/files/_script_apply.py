@@ -26,7 +26,8 @@ in_place() {
   inplace=1 began=
   [ "$K" ] && rm -f "$K"
   { began=1; flock -x 9 2>/dev/null; pour; } 9>>"$P"
-  [ "$began" ] || { kept "$P" "$D"; stop "$E"; }
+  # A mounted file that cannot be opened for writing is mounted read-only.
+  [ "$began" ] || { kept "$P" "$D"; [ "$E" != EBUSY ] || E=EROFS; stop "$E"; }
 } 2>/dev/null
 # The old bytes are kept aside until the new ones are checked; what another writer wrote meanwhile is left alone.
 pour() {
