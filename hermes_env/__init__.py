@@ -41,6 +41,8 @@ _EXPORTS = {
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
+    "Session": "_session",
+    "SessionLost": "_errors",
     "StagingError": "_errors",
     "StagedEnvironment": "_staged",
     "StdinLike": "_launch",
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from ._errors import OutcomeUnknown as OutcomeUnknown
     from ._errors import PayloadTooLarge as PayloadTooLarge
     from ._errors import RollbackFailed as RollbackFailed
+    from ._errors import SessionLost as SessionLost
     from ._errors import StagingError as StagingError
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
@@ -110,6 +113,7 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._session import Session as Session
     from ._staged import StagedEnvironment as StagedEnvironment
     from .files import Change as Change
     from .files import Files as Files

@@ -12,6 +12,7 @@
     ├── CommandCancelled                  .result
     ├── CommandFailed                     .result; only with check=True
     ├── OutcomeUnknown                    .result; the command may have run: it is never run again
+    ├── SessionLost                       what a session keeps is gone; nothing ran
     ├── FileChanged                       a file changed while it was read, or is not what the caller expected
     ├── VerificationError                 bytes that arrived are not the bytes that were sent
     ├── RollbackFailed                    .paths: a batch of changes failed and these could not be put back
@@ -96,6 +97,12 @@ class BackendUnavailable(HermesEnvError):
 
 class EnvironmentGone(HermesEnvError):
     """The environment is closed, or its container, host or sandbox no longer exists."""
+
+    retryable = False
+
+
+class SessionLost(HermesEnvError):
+    """The state of a session was removed, or could not be saved after its last command; nothing ran."""
 
     retryable = False
 

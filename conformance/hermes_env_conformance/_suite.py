@@ -24,6 +24,7 @@ from ._output import OutputLaws
 from ._process import ProcessLaws
 from ._record import Recorder
 from ._secrecy import SecrecyLaws
+from ._sessions import SessionLaws
 from ._stdin import StdinLaws
 from ._tools import ToolLaws
 
@@ -39,6 +40,7 @@ class ConformanceSuite(
     LifecycleLaws,
     CancellationLaws,
     SecrecyLaws,
+    SessionLaws,
     ToolLaws,
     FileTreeLaws,
     FileSequenceLaws,
