@@ -23,6 +23,7 @@ _EXPORTS = {
     "CommandTimeout": "_errors",
     "Emit": "_launch",
     "EnvironmentGone": "_errors",
+    "EnvironmentPool": "_pool",
     "ExecResult": "_result",
     "FileChanged": "_errors",
     "HeredocEnvironment": "_heredoc",
@@ -38,6 +39,8 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "PoolExhausted": "_errors",
+    "PoolStats": "_pool",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
     from ._errors import InvalidArgument as InvalidArgument
     from ._errors import OutcomeUnknown as OutcomeUnknown
     from ._errors import PayloadTooLarge as PayloadTooLarge
+    from ._errors import PoolExhausted as PoolExhausted
     from ._errors import RollbackFailed as RollbackFailed
     from ._errors import SessionLost as SessionLost
     from ._errors import StagingError as StagingError
@@ -105,6 +109,8 @@ if TYPE_CHECKING:
     from ._options import options_from_arguments as options_from_arguments
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._pool import EnvironmentPool as EnvironmentPool
+    from ._pool import PoolStats as PoolStats
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach

@@ -128,6 +128,11 @@ class BaseEnvironment(BackendHooks):
         for state in list(self._sessions) if self._life.usable else ():
             state.erase(self)
 
+    def _rest(self) -> None:
+        """End all that this client does in the environment, and leave it open."""
+        self._end_sessions()
+        self._life.kill_all()
+
     def _end(self, end: Callable[[], None]) -> None:
         if self._life.end(self._before_close, end, after=self._after_close):
             logger.debug("closed %s", type(self).__name__)

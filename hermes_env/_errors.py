@@ -7,6 +7,7 @@
     ├── Unsupported                       this environment cannot do it, and never pretends to
     ├── BackendNotFound                   no backend of that name
     ├── BackendUnavailable                .reason: not_installed | no_credentials | denied | capacity | unreachable
+    │   └── PoolExhausted (TimeoutError)  no environment of a pool came free in time
     ├── EnvironmentGone                   closed, removed or expired
     ├── CommandTimeout (TimeoutError)     .result: what came so far
     ├── CommandCancelled                  .result
@@ -93,6 +94,13 @@ class BackendUnavailable(HermesEnvError):
         super().__init__(message)
         self.reason = reason
         self.retryable = reason in ("capacity", "unreachable")
+
+
+class PoolExhausted(BackendUnavailable, TimeoutError):
+    """Every environment of a pool was in use for as long as the caller would wait."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="capacity")
 
 
 class EnvironmentGone(HermesEnvError):

@@ -309,7 +309,6 @@ class Session:
                 variables=env,
                 merge_stderr=merge_stderr,
                 live_stdin=live_stdin,
-                output_limit=output_limit,
                 **settings,
             )
             self._store(planned)

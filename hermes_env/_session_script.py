@@ -96,6 +96,7 @@ if [ -n "$3" ]; then
   _hermes_c=$@CWD@ _hermes_o=$@OLD@
   unset @CWD@ @OLD@
   case $5 in '') ;; /*) _hermes_o=$_hermes_c _hermes_c=$5;; *) _hermes_o=$_hermes_c _hermes_c=${_hermes_c%/}/$5;; esac
+  case $_hermes_o in ?*) cd -- "$_hermes_o" 2>/dev/null;; esac
   cd -- "$_hermes_c" 2>/dev/null || {
     if [ ! -e "$_hermes_c" ]; then _hermes_no missing "$_hermes_c"; fi
     if [ ! -d "$_hermes_c" ]; then _hermes_no notdir "$_hermes_c"; fi
@@ -152,7 +153,13 @@ done
 [ -z "${BASH_VERSION-}" ] || \export -n SHELLOPTS BASHOPTS
 PATH=$_hermes_p
 \unset _hermes_n _hermes_d _hermes_w _hermes_s _hermes_t _hermes_r _hermes_x _hermes_z _hermes_p @SHADOWS@
-{ \export -p && case ${YASH_VERSION-} in '') \echo :;; esac; } >"$1" && \: >"$1.ok"
+{
+  case ${ZSH_VERSION-} in
+    '') \export -p;;
+    # What zsh prints for byte 28 it does not read again.
+    *) emulate zsh; \eval 'for x in ${(f)"$(typeset +x)"}; do print -r -- "export $x=${(qq)${(P)x}}"; done';;
+  esac && case ${YASH_VERSION-} in '') \echo :;; esac
+} >"$1" && \: >"$1.ok"
 );; esac
 _hermes_w="""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._lab import Lab
 
 _ODD = "a\nexport ODD=b\n\n'\"`id`$(id)$HOME\\\t*?\x01\x7f~!\n\n"
-_DIRECTORY = "it's a\n\"dir\" $HOME `id` \\ -\n"
+_DIRECTORY = 'it\'s a\n"dir" $HOME `id` \\ -\n'
 
 
 class SessionLaws:
@@ -70,7 +70,7 @@ class SessionLaws:
         with _session(lab) as session:
             session.exec('greet() { printf "<%s>" "$1"; cd /; }; alias say=\'printf "a  %s" b\' ls=false', check=True)
             expected = b"<it's>/\n" if "functions" in session.keeps else b""
-            same_bytes("a function", expected, session.exec("greet \"it's\" 2>/dev/null && pwd").stdout)
+            same_bytes("a function", expected, session.exec('greet "it\'s" 2>/dev/null && pwd').stdout)
             expected = b"a  b1" if "aliases" in session.keeps else b"1"
             same_bytes("an alias", expected, session.exec("say 2>/dev/null; ls || printf 1").stdout)
             session.exec("unset -f greet; unalias say ls", check="aliases" in session.keeps)

@@ -22,6 +22,7 @@ from hermes_env import _registry
 from ._bridge import in_thread
 from ._environment import MAX_CONCURRENCY, Environment, Process
 from ._files import Files
+from ._pool import EnvironmentPool
 from ._session import Session
 
 if TYPE_CHECKING:
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
 
     from hermes_env._base import BaseEnvironment
 
-__all__ = ["MAX_CONCURRENCY", "Environment", "Files", "Process", "Session", "attach", "open_environment"]
+__all__ = [
+    "MAX_CONCURRENCY",
+    "Environment",
+    "EnvironmentPool",
+    "Files",
+    "Process",
+    "Session",
+    "attach",
+    "open_environment",
+]
 
 
 class Opening:

@@ -54,15 +54,19 @@ class Environment:
 
     async def close(self) -> None:
         """Kill what still runs and undo what opening made; done when it returns, also when it is cancelled."""
-        try:
-            await in_thread(self.sync.close)
-        finally:
-            self._pool.shutdown(wait=False)
+        await self.release(self.sync.close)
 
     async def detach(self) -> str:
         """Leave the environment running for others and return its ref."""
         try:
             return await in_thread(self.sync.detach)
+        finally:
+            self._pool.shutdown(wait=False)
+
+    async def release(self, give: Callable[[], None]) -> None:
+        """Hand the sync environment on to somebody else, and let go of what made it awaitable."""
+        try:
+            await in_thread(give)
         finally:
             self._pool.shutdown(wait=False)
 

@@ -42,12 +42,12 @@ class TrimsDirectory(Misspelled):
 
 @mutant("the directory before the session's own forgotten", "test_a_session_keeps_its_directory")
 class ForgetsOldDirectory(Misspelled):
-    changes = (("*) OLDPWD=$_hermes_o;;", "*) ;;"),)
+    changes = (("*) OLDPWD=$_hermes_o;;", "*) ;;"), ('case $_hermes_o in ?*) cd -- "$_hermes_o"', "case x in z) cd /"))
 
 
 @mutant("variables kept line by line", "test_a_session_keeps_exported_variables")
 class KeepsFirstLines(Misspelled):
-    changes = (("{ \\export -p &&", "{ \\export -p | grep \"^export.*[\\'\\''\\\"]$\" &&"),)
+    changes = ((") \\export -p;;", ') env | sed "s/=/=\\"/; s/\\$/\\"/; s/^/export /";;'),)
 
 
 @mutant("variables that were unset come back", "test_a_session_keeps_exported_variables")
@@ -200,7 +200,7 @@ class NoAwaitedTurns(Patched):
     where = (awaited.Session, "_take_turn")
 
     def broken(self, original: Any) -> Any:
-        async def take(session: Any, timeout: Any) -> Any:
+        async def take(session: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - as the original
             if not session._turn.locked():
                 await session._turn.acquire()
             return timeout
@@ -211,6 +211,3 @@ class NoAwaitedTurns(Patched):
 
         awaited.Session._end_turn = end  # type: ignore[method-assign]
         return take
-
-
-
