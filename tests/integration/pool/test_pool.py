@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import subprocess
 import sys
 import threading
@@ -271,9 +270,11 @@ with EnvironmentPool("local", warm=0, limit=1) as pool:
 def test_an_interrupt() -> None:
     """Ctrl-C while waiting takes nothing, and the pool goes on."""
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{INTERRUPTED}"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.stdout.split("\n")[:2] == ["0 1", "goes on"], done.stderr
-    assert done.returncode == 0 and signal.SIGINT
+    assert done.returncode == 0
 
 
 def test_tasks(backend: Counted) -> None:

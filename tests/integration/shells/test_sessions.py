@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hermes_env import CommandTimeout, SessionLost, Unsupported
-
 from tests.backends.shells import install
 
 if TYPE_CHECKING:
