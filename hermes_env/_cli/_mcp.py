@@ -13,6 +13,7 @@ from hermes_env._errors import BackendUnavailable, InvalidArgument
 from hermes_env.tools import FilePolicy
 
 from . import _failure
+from ._edit_commands import Name, Options, OptionsFile, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,19 +29,9 @@ _POLICIES: dict[str, Callable[[str], FilePolicy]] = {
 
 
 def mcp(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="A backend, module:Class, or the ref of an environment: backend://identity."
-        ),
-    ],
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="K=V", help="Option of the backend; never a secret. Repeatable."),
-    ] = None,
-    options_file: Annotated[
-        str | None, typer.Option("--options-file", metavar="FILE", help="Options as TOML, or as JSON in a .json file.")
-    ] = None,
+    name: Name,
+    option: Options = None,
+    options_file: OptionsFile = None,
     http: Annotated[
         str | None,
         typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp; port 0: a free one."),
@@ -53,7 +44,7 @@ def mcp(
         Literal["default", "codex", "openclaw", "helloagents", "claude_code"],
         typer.Option("--policy", help="Limits of the file tools."),
     ] = "default",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Make deletions and large edits without asking.")] = False,
+    yes: Yes = False,
     no_exec: Annotated[
         bool, typer.Option("--no-exec", help="Offer no commands: the policy binds file tools only.")
     ] = False,
