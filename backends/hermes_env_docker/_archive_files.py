@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import os
-import shutil
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hermes_env import FileChanged, FileStat, RollbackFailed, Unsupported, VerificationError
+from hermes_env import FileChanged, FileStat, Unsupported, VerificationError
 from hermes_env.files import Expect, Files, MakeDir, Move, Write, WriteResult
 
 from ._archive import CHUNK, Archive
+from ._archive_batch import IN_MEMORY, Batch, Copy, Undo, rollback_failed
 from ._client import engine_errors
 from ._owner_ids import owner_ids
 
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
 
     from hermes_env import BaseEnvironment, Change, StdinLike
 
-_IN_MEMORY = 1 << 20
-"""Bytes of a content or backup held in memory; more lies in a nameless file of this machine."""
 _NEW_FILE, _NEW_DIRECTORY = 0o644, 0o755
 """Modes where nothing tells another: there is no process inside whose umask would count."""
 _KINDS = {
@@ -42,24 +37,6 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """A file's bytes on this machine, and what stands in its entry."""
-
-    info: tarfile.TarInfo
-    bytes: IO[bytes]
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Undo:
-    """How one change is taken back: the old bytes again; None when there was nothing, which no archive can restore."""
-
-    change: Change
-    real: str
-    old: _Copy | None
-
-
 def archive_files(env: BaseEnvironment, api: APIClient, container: str) -> Files:
     """Files of a container without a shell.
 
@@ -71,24 +48,6 @@ def archive_files(env: BaseEnvironment, api: APIClient, container: str) -> Files
     cwd = env.cwd if env.cwd is not None and env.cwd.startswith("/") else config["WorkingDir"] or "/"
     owner = env.options.user or config["User"] or "0"
     return Files(env, ArchiveEngine(Archive(api, container), cwd=cwd, owner=owner))
-
-
-class _Batch(contextlib.ExitStack):
-    """Changes that belong together: what was done, and the copies that are held until all is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.done: list[_Undo] = []
-
-    def keep(self, chunks: Iterator[bytes], info: tarfile.TarInfo) -> _Copy:
-        """Hold bytes on this machine; their number goes into the entry."""
-        held = self.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115 - entered here
-        digest = hashlib.sha256()
-        for chunk in chunks:
-            digest.update(chunk)
-            held.write(chunk)
-        info.size = held.tell()
-        return _Copy(info, held, digest.hexdigest())
 
 
 class ArchiveEngine:
@@ -166,13 +125,13 @@ class ArchiveEngine:
         """Write files and make directories, each checked by reading it back; all are put back when one fails."""
         for change in changes:
             self._refuse_what_needs_a_program(change)
-        with _Batch() as batch:
+        with Batch() as batch:
             try:
                 return tuple(self._apply(change, batch) for change in changes)
             except BaseException as error:
                 lost = [undo for undo in reversed(batch.done) if not self._put_back(undo)]
                 if lost:
-                    raise _rollback_failed(lost) from error
+                    raise rollback_failed(lost) from error
                 raise
 
     def _refuse_what_needs_a_program(self, change: Change) -> None:
@@ -181,7 +140,7 @@ class ArchiveEngine:
         if isinstance(change, Write) and change.hardlinks == "refuse":
             _unsupported(f"{change.path}: its number of names cannot be told")
 
-    def _apply(self, change: Change, batch: _Batch) -> WriteResult | None:
+    def _apply(self, change: Change, batch: Batch) -> WriteResult | None:
         match change:
             case Write():
                 return self._write(change, batch)
@@ -191,7 +150,7 @@ class ArchiveEngine:
                 self._expect(change)
         return None
 
-    def _write(self, change: Write, batch: _Batch) -> WriteResult:
+    def _write(self, change: Write, batch: Batch) -> WriteResult:
         if change.make_parents:
             self._make_directories(os.path.dirname(self._absolute(change.path)), change, batch)
         real = self._real(change.path)
@@ -199,7 +158,7 @@ class ArchiveEngine:
             raise FileChanged(change.path, "a symbolic link is on the way to it")
         old = self._old(change, real, batch)
         new = batch.keep(_chunks(change.data), self._entry(change, real, old))
-        batch.done.append(_Undo(change, real, old))
+        batch.done.append(Undo(change, real, old))
         self._store(real, new)
         self._verify(change.path, real, new)
         return WriteResult(
@@ -212,7 +171,7 @@ class ArchiveEngine:
             atomic=False,
         )
 
-    def _old(self, change: Write, real: str, batch: _Batch) -> _Copy | None:
+    def _old(self, change: Write, real: str, batch: Batch) -> Copy | None:
         found = self._archive.look(real)
         if found is None:
             if change.if_sha256:
@@ -227,13 +186,13 @@ class ArchiveEngine:
             raise FileChanged(change.path, f"holds other bytes than expected: its sha256 is {old.sha256}")
         return old
 
-    def _fetch(self, real: str, path: str, batch: _Batch) -> _Copy:
+    def _fetch(self, real: str, path: str, batch: Batch) -> Copy:
         with self._archive.members(real) as members:
             info, content = next(members)
             _require_file(info, path)
             return batch.keep(content, info)
 
-    def _entry(self, change: Write, real: str, old: _Copy | None) -> tarfile.TarInfo:
+    def _entry(self, change: Write, real: str, old: Copy | None) -> tarfile.TarInfo:
         info = tarfile.TarInfo(os.path.basename(real))
         info.mtime = int(time.time())
         if old is None:
@@ -244,11 +203,11 @@ class ArchiveEngine:
         info.mode = mode if change.mode is None else change.mode
         return info
 
-    def _store(self, real: str, copy: _Copy) -> None:
+    def _store(self, real: str, copy: Copy) -> None:
         copy.bytes.seek(0)
         self._archive.put(os.path.dirname(real), iter([(copy.info, copy.bytes)]))
 
-    def _verify(self, path: str, real: str, new: _Copy) -> None:
+    def _verify(self, path: str, real: str, new: Copy) -> None:
         """Read back by another request what the engine unpacked."""
         digest, size = hashlib.sha256(), 0
         for chunk in self.chunks(real):
@@ -264,7 +223,7 @@ class ArchiveEngine:
                 actual_digest=digest.hexdigest(),
             )
 
-    def _put_back(self, undo: _Undo) -> bool:
+    def _put_back(self, undo: Undo) -> bool:
         """Whether all is as it was; a new name cannot be removed by an archive."""
         try:
             if undo.old is None:
@@ -277,7 +236,7 @@ class ArchiveEngine:
 
     # -- directories ----------------------------------------------------------------------------------------------
 
-    def _make_directory(self, change: MakeDir, batch: _Batch) -> None:
+    def _make_directory(self, change: MakeDir, batch: Batch) -> None:
         place = self._absolute(change.path)
         if change.parents:
             self._make_directories(place, change, batch)
@@ -287,7 +246,7 @@ class ArchiveEngine:
             raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), change.path)
         self._make_one(real, change, batch)
 
-    def _make_directories(self, place: str, change: Change, batch: _Batch) -> None:
+    def _make_directories(self, place: str, change: Change, batch: Batch) -> None:
         parts = [part for part in place.split("/") if part]
         for count in range(1, len(parts) + 1):
             real = self._real("/" + "/".join(parts[:count]))
@@ -297,11 +256,11 @@ class ArchiveEngine:
             elif not found.is_directory:
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), change.path)
 
-    def _make_one(self, real: str, change: Change, batch: _Batch) -> None:
+    def _make_one(self, real: str, change: Change, batch: Batch) -> None:
         info = tarfile.TarInfo(os.path.basename(real))
         info.type, info.mode, info.mtime = tarfile.DIRTYPE, _NEW_DIRECTORY, int(time.time())
         info.uid, info.gid = self._ids()
-        batch.done.append(_Undo(change, real, None))
+        batch.done.append(Undo(change, real, None))
         self._archive.put(os.path.dirname(real), iter([(info, None)]))
 
     def _expect(self, change: Expect) -> None:
@@ -337,7 +296,7 @@ class ArchiveEngine:
     def _text(self, path: str) -> str:
         """What a file of accounts says; nothing where there is none."""
         try:
-            return self.read(path, 0, _IN_MEMORY).decode("utf-8", "surrogateescape")
+            return self.read(path, 0, IN_MEMORY).decode("utf-8", "surrogateescape")
         except (FileNotFoundError, NotADirectoryError):
             return ""
 
@@ -362,20 +321,6 @@ def _chunks(data: StdinLike) -> Iterator[bytes]:
     if callable(read := getattr(data, "read", None)):
         return iter(lambda: read(CHUNK), b"")
     return iter(data)
-
-
-def _rollback_failed(lost: Sequence[_Undo]) -> RollbackFailed:
-    """The error, with the old bytes in files of this machine: nothing else has them any more."""
-    error = RollbackFailed(tuple(dict.fromkeys(undo.change.path for undo in lost)))
-    for undo in lost:
-        if undo.old is None:
-            error.add_note(f"{undo.real} is new and may be there: archives cannot remove it")
-            continue
-        undo.old.bytes.seek(0)
-        with tempfile.NamedTemporaryFile(prefix="hermes-env-old-", delete=False) as kept:
-            shutil.copyfileobj(undo.old.bytes, kept)
-        error.add_note(f"the old bytes of {undo.real} are in {kept.name} on this machine")
-    return error
 
 
 def _unsupported(what: str) -> NoReturn:

@@ -30,10 +30,8 @@ def owner_ids(owner: str, text_of: Callable[[str], str]) -> tuple[int, int]:
     if account is None and user in ("root", "0"):
         account = ["root", "x", "0", "0"]
     uid = _number(user, account)
-    if group:
-        gid = _number(group, _line(text_of("/etc/group"), group))
-    else:
-        gid = int(account[_GROUP]) if account else 0
+    own = int(account[_GROUP]) if account else 0
+    gid = _number(group, _line(text_of("/etc/group"), group)) if group else own
     if uid is None or gid is None:
         raise InvalidArgument("user", f"the container does not know {owner!r}")
     return uid, gid
