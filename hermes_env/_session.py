@@ -70,7 +70,7 @@ class SessionState:
         self.closed = False
         self._variables: Mapping[str, str] | None = None
         self._numbers = itertools.count(1)
-        self._candidates: tuple[int, ...] = (0,)
+        self._last = "0"
 
     # -- its beginning --------------------------------------------------------------------------------------------
 
@@ -134,8 +134,7 @@ class SessionState:
         elif len(encode_lossless(program)) > LONGEST_TEXT:
             mode, tail = "file", ()
             store = self._storing(env, f"{self.directory}/{number}.cmd", encode_lossless(program))
-        candidates = " ".join(map(str, self._candidates))
-        args = (nonce, self.directory, candidates, str(number), start, mode, *tail)
+        args = (nonce, self.directory, self._last, str(number), start, mode, *tail)
         script = _session_script.boot(checked, merge_stderr=merge_stderr, mark=COMMAND_ID_VARIABLE)
         argv = _session_script.command_argv(self.shell, script, args)
         command = env._command(argv, user=self.user, **settings)  # noqa: SLF001 - one framework
@@ -151,7 +150,7 @@ class SessionState:
     def ended(self, planned: Planned) -> None:
         """The command has ended by itself: what it saved is the session's state, if it saved anything."""
         if planned.number is not None:
-            self._candidates = (planned.number, *self._candidates)
+            self._last = str(planned.number)
 
     def _refusal(self, word: str, detail: bytes) -> Exception:
         """What it means that nothing ran."""
@@ -159,7 +158,7 @@ class SessionState:
         if word in _CWD:
             return cwd_error(word, about, "the directory of the session", "; give cwd= to start elsewhere")
         if word == "unsaved":
-            self._candidates = tuple(number for number in self._candidates if str(number) != about)
+            self._last += "!"
             problem = "what its last command changed could not be saved (is the disk of its directory full?)"
             return SessionLost(f"the session is as it was before: {problem}; nothing ran")
         if word == "lost":

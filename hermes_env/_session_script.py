@@ -5,6 +5,9 @@ Files of one session, in a directory of mode 0700 that only it knows::
     ``N``      variables after command N, as the shell's own ``export -p``, and the working directory among them
     ``N.f``    functions and aliases after it, as the shell prints them
     ``N.ok``   both are complete
+    ``N.at``   the state that command N began with: what counts when it saved none
+    ``names``  exported variables that the environment itself gives to every command
+    ``given``  there are functions among what it gives
     ``N.cmd``  text of command N, when it is too long for an argument
 
 State goes from the shell into these files and from there into the next shell: never through the command's streams,
@@ -61,37 +64,50 @@ _RESTORE = r"""
 if [ -n "${BASH_VERSION-}" ]; then
   case $0 in bash) set +o posix;; esac
   shopt -s expand_aliases
-  case $(declare -F) in ?*) unset -f $(declare -F | while read -r x; do echo "${x##* }"; done);; esac
+  case $3 in '') case $(declare -F) in ?*) : >"$2/given";; esac;; esac
+  [ ! -f "$2/given" ] || [ -z "$3" ] || unset -f $(declare -F | while read -r x; do echo "${x##* }"; done)
 fi 2>/dev/null
 _hermes_n=$1 _hermes_d=$2 _hermes_w=$4 _hermes_s= _hermes_g=
 _hermes_no() { printf '%s %s %s\n' "$_hermes_n" "$1" "$2" >&2; exit 125; }
 [ -d "$2" ] || _hermes_no lost
-for _hermes_x in $3; do
-  if [ -f "$2/$_hermes_x.ok" ]; then _hermes_s=$_hermes_x; break; fi
-  if [ -f "$2/$_hermes_x" ] || [ -f "$2/$_hermes_x.f" ]; then _hermes_no unsaved "$_hermes_x"; fi
-done
+case $3 in
+  '')
+    _hermes_i=$IFS
+    IFS='
+'
+    set -f
+    for _hermes_x in $(export -p); do
+      case $_hermes_x in export\ *|declare\ -*|typeset\ -*) ;; *) continue;; esac
+      _hermes_x=${_hermes_x%%=*}; _hermes_x=${_hermes_x##* }
+      case $_hermes_x in
+        ''|[0-9]*|*[!A-Za-z0-9_]*|_|_hermes_*|PWD|OLDPWD|IFS|PPID|UID|EUID|GID|EGID|LINENO|OPTIND|SHLVL) ;;
+        BASHOPTS|BASHPID|BASH_VERSION|BASH_VERSINFO|SHELLOPTS|ZSH_VERSION|YASH_VERSION|KSH_VERSION|@MARK@) ;;
+        *) _hermes_g="$_hermes_g $_hermes_x";;
+      esac
+    done
+    set +f; IFS=$_hermes_i
+    echo "$_hermes_g" >"$2/names" || _hermes_no full
+    _hermes_g=;;
+  *)
+    if [ -f "$2/${3%!}.ok" ]; then _hermes_s=${3%!}
+    elif [ "$3" = "${3%!}" ] && { [ -f "$2/$3" ] || [ -f "$2/$3.f" ]; }; then _hermes_no unsaved
+    else { read -r _hermes_s <"$2/${3%!}.at"; } 2>/dev/null || _hermes_no lost
+    fi
+    [ -f "$2/$_hermes_s.ok" ] && echo "$_hermes_s" >"$2/$4.at" || _hermes_no lost;;
+esac
 @STASH@
 if [ -n "$3" ]; then
-  [ -n "$_hermes_s" ] || _hermes_no lost
-  for _hermes_x in "$2"/[0-9]*; do
-    case ${_hermes_x##*/} in "$_hermes_s"|"$_hermes_s".*|"$4".cmd) ;; *) _hermes_g="$_hermes_g $_hermes_x";; esac
-  done
-  [ -z "$_hermes_g" ] || rm -f -- $_hermes_g
   case $6 in file) _hermes_t=$(cat -- "$2/$4.cmd");; esac
-  _hermes_i=$IFS
-  IFS='
-'
-  set -f
-  for _hermes_x in $(export -p); do
-    case $_hermes_x in export\ *|declare\ -*|typeset\ -*) ;; *) continue;; esac
-    _hermes_x=${_hermes_x%%=*}; _hermes_x=${_hermes_x##* }
-    case $_hermes_x in
-      ''|[0-9]*|*[!A-Za-z0-9_]*|_|_hermes_*|PWD|OLDPWD|IFS|PPID|UID|EUID|GID|EGID|LINENO|OPTIND|SHLVL) ;;
-      BASHOPTS|BASHPID|BASH_VERSION|BASH_VERSINFO|SHELLOPTS|ZSH_VERSION|YASH_VERSION|KSH_VERSION|@MARK@) ;;
-      *) unset "$_hermes_x";;
-    esac
-  done
-  set +f; IFS=$_hermes_i
+  case $4 in *[05])
+    for _hermes_x in "$2"/[0-9]*; do
+      case ${_hermes_x##*/} in
+        "$_hermes_s"|"$_hermes_s".*|"${3%!}".at|"$4".*) ;;
+        *) _hermes_g="$_hermes_g $_hermes_x";;
+      esac
+    done
+    [ -z "$_hermes_g" ] || rm -f -- $_hermes_g;;
+  esac
+  read -r _hermes_x <"$2/names" && unset $_hermes_x
   . "$2/$_hermes_s" 2>/dev/null
   _hermes_c=$@CWD@ _hermes_o=$@OLD@
   unset @CWD@ @OLD@
@@ -129,24 +145,30 @@ case ${YASH_VERSION-} in ?*) \set +o posixly-correct; PATH=/usr/bin:/bin;; esac
 if [ -n "${BASH_VERSION-}" ]; then
   \trap - DEBUG ERR RETURN
   \declare -f || \exit
-  \declare -Fx | while \read -r _hermes_x; do \echo "export -f ${_hermes_x##* }"; done
+  \export -f
 elif (\typeset -fp) >/dev/null 2>&1; then
   \typeset -fp || \exit
 fi
 \unset -f command export alias unset printf echo pwd set exit
 [ -z "${BASH_VERSION-}" ] || \set -o posix
-IFS='
+case ${BASH_VERSION-}${YASH_VERSION-}${ZSH_VERSION-} in
+  '')
+    IFS='
 '
-for _hermes_x in $(\alias); do
-  _hermes_x=${_hermes_x%%=*}; _hermes_x=${_hermes_x##* }
-  case $_hermes_x in ''|-*|*[\'\"\$\`\\]*) continue;; esac
-  \alias "$_hermes_x" >/dev/null || continue
-  \printf 'alias '; \alias "$_hermes_x" || \exit
-done
+    for _hermes_x in $(\alias); do
+      _hermes_x=${_hermes_x%%=*}
+      case $_hermes_x in ''|-*|*[\'\"\$\`\\]*) continue;; esac
+      \alias "$_hermes_x" >/dev/null || continue
+      \printf 'alias '; \alias "$_hermes_x" || \exit
+    done;;
+  *) case ${ZSH_VERSION-} in '') \alias -p;; *) \alias -L;; esac || \exit;;
+esac
 \echo : || \exit
 \unset @MARK@
 @BACK@
-@CWD@=$(\pwd && \echo x) && @CWD@=${@CWD@%?x} || @CWD@=$PWD
+if [ "$PWD" -ef . ]; then @CWD@=$PWD
+else @CWD@=$(\pwd && \echo x) && @CWD@=${@CWD@%?x} || @CWD@=$PWD
+fi
 @OLD@=${OLDPWD-}
 \export @CWD@ @OLD@
 \set -- "$_hermes_d/$_hermes_w"
@@ -167,8 +189,9 @@ _hermes_w="""
 def boot(names: Iterable[str] = (), *, merge_stderr: bool = False, mark: str) -> str:
     """The script of one command: restore, run, save.
 
-    Its arguments: nonce, directory, numbers of states newest first, number of this command, directory to start in,
-    mode (``text``, ``file``, ``peek`` or ``argv``), and the text or the argv.
+    Its arguments: nonce; directory; number of the last command that ended by itself, with ``!`` when it is known to
+    have saved nothing; number of this command; directory to start in; mode (``text``, ``file``, ``peek`` or
+    ``argv``); and the text or the argv.
 
     Args:
         names: Variables of this command alone, which are in its process environment.
@@ -176,7 +199,7 @@ def boot(names: Iterable[str] = (), *, merge_stderr: bool = False, mark: str) ->
         mark: Variable that marks the processes of one command; never kept.
     """
     names = list(names)
-    stash = "".join(f"_hermes_v_{name}=${name}\n" for name in names)
+    stash = "".join(f"_hermes_v_{name}=${name}; unset {name}\n" for name in names)
     apply = "".join(
         f"_hermes_h_{name}=${{{name}+x}} _hermes_o_{name}=${{{name}-}}; {name}=$_hermes_v_{name}; export {name}\n"
         for name in names

@@ -37,7 +37,7 @@ class Misspelled(Broken):
 
 @mutant("a session's directory without its last newline", "test_a_session_keeps_its_directory")
 class TrimsDirectory(Misspelled):
-    changes = (("$(\\pwd && \\echo x)", "$(\\pwd)"), ("%?x}", "}"))
+    changes = (("_CWD=$PWD\nelse", "_CWD=$(\\pwd)\nelse"),)
 
 
 @mutant("the directory before the session's own forgotten", "test_a_session_keeps_its_directory")
@@ -52,7 +52,7 @@ class KeepsFirstLines(Misspelled):
 
 @mutant("variables that were unset come back", "test_a_session_keeps_exported_variables")
 class UnsetComesBack(Misspelled):
-    changes = (('*) unset "$_hermes_x";;', "*) ;;"),)
+    changes = (("&& unset $_hermes_x", ""),)
 
 
 @mutant(
@@ -85,7 +85,11 @@ class GoesHome(Misspelled):
 
 @mutant("a session that begins anew when its state is gone", "test_a_session_without_its_state_is_refused")
 class BeginsAnew(Misspelled):
-    changes = (('[ -d "$2" ] || _hermes_no lost', ":"), ('[ -n "$_hermes_s" ] || _hermes_no lost', ":"))
+    changes = (
+        ('[ -d "$2" ] || _hermes_no lost', ":"),
+        ('.at"; } 2>/dev/null || _hermes_no lost', '.at"; } 2>/dev/null'),
+        ("|| _hermes_no lost;;", "|| :;;"),
+    )
 
 
 @mutant("a session's files that others can read", "test_the_state_of_a_session_is_private")

@@ -64,6 +64,25 @@ def test_functions_and_aliases(open_shell: Opener, shell: str, label: str) -> No
         assert not session.exec("say").ok
 
 
+def test_functions_of_the_service(open_shell: Opener, label: str, transport: str) -> None:
+    """Functions that the service exports are there until the session forgets them."""
+    if label != "bash" or transport != "pipe":
+        pytest.skip("only bash takes functions from its environment, and other shells on the way drop them")
+    with open_shell(noise={"BASH_FUNC_hi%%": "() { echo hi; }"}).session(shell="/bin/sh") as session:
+        assert session.exec("hi").text == "hi\n"
+        session.exec("unset -f hi", check=True)
+        assert not session.exec("hi").ok
+
+
+def test_many_commands(open_shell: Opener, shell: str) -> None:
+    """What a session keeps does not grow with its commands, also with those that save nothing."""
+    with open_shell().session(shell=shell) as session:
+        for number in range(12):
+            session.exec(f"export N={number}" if number % 3 == 0 else "exec true", check=True)
+        assert session.exec("printf %s $N; ls $_hermes_d | wc -l >&2").text == "9"
+        assert int(session.exec("ls $_hermes_d | wc -l").text) < 30
+
+
 def test_bytes(open_shell: Opener, shell: str, label: str) -> None:
     """Values of any bytes last; yash, which cannot hold them, refuses what the caller gives."""
     odd = os.fsdecode(bytes(range(1, 256)))
