@@ -157,7 +157,7 @@ class SavesEarly(Misspelled):
 
         if not hasattr(SessionState, "mutant"):
             SessionState.mutant = True  # type: ignore[attr-defined]
-            SessionState.plan = plan  # type: ignore[method-assign]
+            SessionState.plan = plan  # type: ignore[method-assign, assignment]
 
 
 @mutant("commands of one session at the same time", "test_sessions_at_the_same_time_do_not_mix")
@@ -213,5 +213,5 @@ class NoAwaitedTurns(Patched):
             if session._turn.locked():
                 session._turn.release()
 
-        awaited.Session._end_turn = end  # type: ignore[method-assign]
+        awaited.Session._end_turn = end  # type: ignore[method-assign, assignment]
         return take

@@ -28,6 +28,13 @@ printf 2' ls=false mv='mv -i' set='echo no' eval='echo no'
 """
 
 
+@pytest.fixture(autouse=True)
+def _brief(transport: str) -> None:
+    """What a shell does does not depend on the transport: two of them will do for the run that everyone waits for."""
+    if transport not in ("pipe", "staged") and os.environ.get("HERMES_ENV_SLOW") != "1":
+        pytest.skip("takes minutes: set HERMES_ENV_SLOW=1 to run it")
+
+
 @pytest.fixture
 def shell(label: str, transport: str, tmp_path: Path) -> str:
     """The shell under test; only a namespace can have it as ``/bin/sh``."""
