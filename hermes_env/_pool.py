@@ -148,24 +148,24 @@ class EnvironmentPool:
         limit = _validate.check_timeout("timeout", timeout)
         waiter: Waiter = Future()
         try:
-            self.ask(waiter)
+            self._ask(waiter)
             wait([waiter], limit)
-            env = self.served(waiter, timeout)
+            env = self._served(waiter, timeout)
         except BaseException:
-            self.withdraw(waiter)
+            self._withdraw(waiter)
             raise
         try:
             yield env
         finally:
-            self.give_back(env)
+            self._give_back(env)
 
-    def served(self, waiter: Waiter, timeout: float | None) -> BaseEnvironment:
+    def _served(self, waiter: Waiter, timeout: float | None) -> BaseEnvironment:
         """What a waiter whose time is over has got.
 
         Raises:
             PoolExhausted: Nothing.
         """
-        if not self.leave(waiter):
+        if not self._leave(waiter):
             return waiter.result()
         now = self.stats
         raise PoolExhausted(
@@ -173,8 +173,8 @@ class EnvironmentPool:
             f"{now.closing} closing, limit {self.limit}, {now.waiting} more waiting"
         )
 
-    def ask(self, waiter: Waiter) -> None:
-        """Get in line; the future gets an environment, which `give_back` takes, or an error.
+    def _ask(self, waiter: Waiter) -> None:
+        """Get in line; the future gets an environment, which `_give_back` takes, or an error.
 
         Raises:
             EnvironmentGone: The pool is closed.
@@ -187,19 +187,19 @@ class EnvironmentPool:
             self._balance()
         self._serve()
 
-    def leave(self, waiter: Waiter) -> bool:
+    def _leave(self, waiter: Waiter) -> bool:
         """Get out of line; False when one has been handed over already."""
         with self._change:
             with suppress(ValueError):
                 self._waiters.remove(waiter)
             return waiter.cancel()
 
-    def withdraw(self, waiter: Waiter) -> None:
+    def _withdraw(self, waiter: Waiter) -> None:
         """Get out of line; what has been handed over already goes back unused."""
-        if not self.leave(waiter) and waiter.exception() is None:
-            self.give_back(waiter.result(), used=False)
+        if not self._leave(waiter) and waiter.exception() is None:
+            self._give_back(waiter.result(), used=False)
 
-    def give_back(self, env: BaseEnvironment, *, used: bool = True) -> None:
+    def _give_back(self, env: BaseEnvironment, *, used: bool = True) -> None:
         """Take back what was handed out: it is kept when it is alive and may be used again, else closed."""
         again = (self.reuse or not used) and not self._closed and self._rested(env)
         with self._change:

@@ -92,7 +92,7 @@ class Process:
         return self._state
 
     @property
-    def succeeded(self) -> bool:
+    def _ended_by_itself(self) -> bool:
         """It has ended by itself, with whatever exit code: `wait` returns a result."""
         return self._state == "finished" and self._failure is None
 

@@ -366,7 +366,7 @@ class Session:
 
     def _on_end(self, planned: Planned, process: Process) -> None:
         self._env._life.forget(process)  # noqa: SLF001 - one framework
-        if process.succeeded:
+        if process._ended_by_itself:  # noqa: SLF001 - one framework
             self._state.ended(planned)
         self._end_turn()
 

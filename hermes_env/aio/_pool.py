@@ -62,16 +62,16 @@ class EnvironmentPool:
         sync, limit = self.sync, _validate.check_timeout("timeout", timeout)
         waiter: _pool.Waiter = Future()
         try:
-            await in_thread(lambda: sync.ask(waiter))
+            await in_thread(lambda: sync._ask(waiter))  # noqa: SLF001 - one framework
             await _served(waiter, limit)
-            env = Environment(sync.served(waiter, timeout), max_concurrency=self._max_concurrency)
+            env = Environment(sync._served(waiter, timeout), max_concurrency=self._max_concurrency)  # noqa: SLF001 - one framework
         except BaseException:
-            await in_thread(lambda: sync.withdraw(waiter))
+            await in_thread(lambda: sync._withdraw(waiter))  # noqa: SLF001 - one framework
             raise
         try:
             yield env
         finally:
-            await env.release(lambda: sync.give_back(env.sync))
+            await env.release(lambda: sync._give_back(env.sync))  # noqa: SLF001 - one framework
 
 
 async def _served(waiter: _pool.Waiter, limit: float | None) -> None:

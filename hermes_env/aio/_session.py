@@ -155,7 +155,7 @@ class Session:
             require_stored(await stored.wait())
 
         def after(done: SyncProcess) -> None:
-            if done.succeeded:
+            if done._ended_by_itself:  # noqa: SLF001 - one framework
                 state.ended(planned)
 
         process = await env.run(planned.command, live=live, after=after, release=release)
