@@ -24,6 +24,7 @@ _EXPORTS = {
     "Emit": "_launch",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
+    "FORKLESS_KILL": "_kill_script",
     "FileChanged": "_errors",
     "HeredocEnvironment": "_heredoc",
     "FileStat": "files",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
