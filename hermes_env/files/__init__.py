@@ -2,6 +2,7 @@
 
 from ._files import Files as Files
 from ._files import NativeFiles as NativeFiles
+from ._oserror import NotReplaceable as NotReplaceable
 from ._types import Change as Change
 from ._types import Expect as Expect
 from ._types import FileStat as FileStat

@@ -136,11 +136,16 @@ def _check(change: Change) -> None:
             file_path("path", change.path)
             check_mode(change.mode)
             check_digest("if_sha256", change.if_sha256)
+            check_digest("sha256", change.sha256)
             _check_data(change.data)
+            if change.sha256 is not None and not isinstance(change.data, bytes | bytearray | memoryview):
+                raise InvalidArgument("sha256", "is for data in memory; that of other data is computed as it is sent")
             if change.hardlinks not in get_args(HardLinks):
                 raise InvalidArgument("hardlinks", f"must be one of {get_args(HardLinks)}")
             if change.if_absent and change.if_sha256:
                 raise InvalidArgument("if_absent", "contradicts if_sha256")
+            if change.if_bytes is not None and not change.if_sha256:
+                raise InvalidArgument("if_bytes", "needs if_sha256")
         case Remove():
             entry_path("path", change.path)
             check_digest("if_sha256", change.if_sha256)

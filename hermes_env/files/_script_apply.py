@@ -63,7 +63,7 @@ do_W() {
     mv -f "$T" "$P" 2>/dev/null; rc=$?
     if [ -e "$T" ]; then
       if [ "$rc" -ne 0 ]; then
-        [ "$X" ] && blocked && { in_place; return; }
+        [ "$X" ] && blocked && { permit; in_place; return; }
         kept "$P" "$D"; stop "$E"
       fi
       verify "$P" "$sha" || stop verify "$Z $SUM $BY"

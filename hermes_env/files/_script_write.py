@@ -4,8 +4,8 @@ Arguments: NONCE MANIFEST SYNC COUNT WRITES, then six per change: OP PATH DST CO
 
 * OP is W (write), R (remove), M (move), D (make a directory) or E (expect, COND holds the condition).
 * COND is empty, ``absent``, or the SHA-256 that the file must have.
-* MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, f remove with all
-  in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
+* MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, s never in place,
+  f remove with all in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
 * MANIFEST has "SIZE SHA256 CKSUM " for every write, or is ``-``: then it follows the content on stdin, with its length
   and the nonce behind it, since the size of an iterator is not known before its end. Content that was cut off on the
   way has no such end, so that a killed client leaves the old file.
@@ -160,6 +160,8 @@ dress() {
   if [ "${V#* }" != "$own" ]; then inplace=1; return; fi
   chmod "${mode:-$oct}" "$T" 2>/dev/null || stop EPERM
 }
+# Ends where the file may not be written in place.
+permit() { case $flags in *s*) stop inplace;; esac; }
 prep_W() {
   case $flags in *x*) [ ! -L "$path" ] || stop changed 'is a symbolic link now';; esac
   resolve "$path" || stop "$E"
@@ -180,6 +182,7 @@ prep_W() {
   stage
   by=$BY
   [ "$inplace" ] || dress
+  [ -z "$inplace" ] || permit
   flush "$T"
   [ "$writes" -eq 1 ] || different
   ident "$T"; BY=$by

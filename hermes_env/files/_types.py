@@ -103,9 +103,19 @@ class Write:
     make_parents: bool = False
     if_sha256: str | None = None
     """Only when the file holds bytes of this digest."""
+    if_bytes: bytes | None = field(default=None, repr=False)
+    """The bytes with the digest `if_sha256`, where the caller has them: files of this machine are compared with them,
+    which takes half the time of hashing."""
     if_absent: bool = False
     """Only when nothing has this name."""
+    sha256: str | None = None
+    """Digest of `data` where that is bytes in memory and the caller has hashed them already: it is not computed again,
+    and nothing else is taken for a good copy of them."""
     hardlinks: HardLinks = "keep"
+    allow_in_place: bool = True
+    """Write over the old bytes where the file cannot be replaced in one step: one with several names, a mounted one,
+    one whose owner cannot be kept. False raises `NotReplaceable` instead: who has no other copy of the old bytes cannot
+    put them back when the writer is killed between."""
     real: bool = False
     """Only when no symbolic link is on the way to the file, nor in its place: what a survey found is written."""
 

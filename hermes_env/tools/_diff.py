@@ -78,13 +78,14 @@ def unified_diff(
     old, new = before or b"", after or b""
     if splices is None or after is None:
         splices = single_splice(old, new)
-    changes = list(_changes(old, splices))
+    index = LineIndex(old)
+    changes = list(_changes(old, index, splices))
     added = sum(len(change.new_lines) for change in changes)
     removed = sum(len(change.old_lines) for change in changes)
     header = _header(before, after, path, old_path)
     body: list[str] = []
     total = 0
-    for lines in _hunks(old, changes):
+    for lines in _hunks(old, index, changes):
         total += len(lines)
         room = len(lines) if max_lines is None else max(max_lines - len(body), 0)
         body += (_render(line) for line in lines[:room])
@@ -109,9 +110,8 @@ def _prefixed(letter: str, path: str) -> str:
     return path if path.startswith("/") else f"{letter}/{path}"
 
 
-def _changes(before: bytes, splices: Sequence[Splice]) -> Iterator[_Change]:
+def _changes(before: bytes, index: LineIndex, splices: Sequence[Splice]) -> Iterator[_Change]:
     """Yield the changed runs of lines, ascending."""
-    index = LineIndex(before)
     delta = 0
     for start, end, group in _windows(index, before, splices):
         old_lines = split_lines(before[start:end])
@@ -166,8 +166,7 @@ def _opcodes(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[tuple[int, 
 _Shown = tuple[str, _Line]
 
 
-def _hunks(before: bytes, changes: Sequence[_Change]) -> Iterator[list[_Shown]]:
-    index = LineIndex(before)
+def _hunks(before: bytes, index: LineIndex, changes: Sequence[_Change]) -> Iterator[list[_Shown]]:
     group: list[_Change] = []
     for change in changes:
         if group and change.old - group[-1].old_end > 2 * _CONTEXT:
@@ -180,7 +179,7 @@ def _hunks(before: bytes, changes: Sequence[_Change]) -> Iterator[list[_Shown]]:
 
 def _hunk(before: bytes, index: LineIndex, group: Sequence[_Change]) -> list[_Shown]:
     first = max(group[0].old - _CONTEXT, 0)
-    last = min(group[-1].old_end + _CONTEXT, index.lines)
+    last = index.at_most(group[-1].old_end + _CONTEXT)
     lines: list[_Shown] = []
     position = first
     for change in group:

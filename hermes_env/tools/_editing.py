@@ -206,7 +206,7 @@ class Editor:
         inside = self._settings.keep_inside
         if not inside:
             try:
-                self._store.keep(edit_id, journal.parts())
+                self._store.keep(edit_id, journal.parts(short=True))
             except OSError as error:
                 return Ended("refused", (problem_of(error, "the backup cannot be kept: "),))
         keep = f"{state}/{edit_id}.kept" if inside else None

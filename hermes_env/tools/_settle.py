@@ -101,7 +101,11 @@ class Settler:
 
     def _survey(self, journal: Journal) -> dict[str, Surveyed]:
         found = dict(self._files.survey([touched.path for touched in journal.files]).files)
-        torn = {touched.path: len(touched.torn) for touched in journal.files if touched.torn is not None}
+        torn = {
+            touched.path: max(len(touched.torn), len(touched.old))
+            for touched in journal.files
+            if touched.torn is not None
+        }
         if torn:
             # A file that was being written in place is known by its bytes.
             found.update(self._files.survey(list(torn), most=max(torn.values())).files)
@@ -139,6 +143,7 @@ class Settler:
             Write(
                 path=touched.path,
                 data=touched.old,
+                sha256=touched.before.sha256,
                 mode=touched.before.mode,
                 make_parents=True,
                 if_sha256=now.sha256 if there else None,
@@ -171,9 +176,14 @@ def _state(touched: Touched, now: Surveyed) -> State:
         return "after"
     if _same(None if touched.before is None else touched.before.sha256, now):
         return "before"
-    if touched.torn is not None and now.data is not None and touched.torn.startswith(now.data):
+    if touched.torn is not None and now.data is not None and _begins(now.data, touched.torn, touched.old):
         return "torn"
     return "other"
+
+
+def _begins(part: bytes, *wholes: bytes) -> bool:
+    """Whether some bytes are the beginning of others: new ones, or old ones whose restoring broke off too."""
+    return any(whole.startswith(part) for whole in wholes)
 
 
 def _same(sha256: str | None, now: Surveyed) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hermes_env.files import Change, Expect, HardLinks, MakeDir, Move, Remove, Write
 from hermes_env.tools._journal import Before, Touched
 from hermes_env.tools._problem import EditError, Problem
+from hermes_env.tools._splice import reversed_splices
 
 if TYPE_CHECKING:
     from hermes_env.files import Surveyed
     from hermes_env.tools._overlay import Snapshot
     from hermes_env.tools._result import FileChange
+    from hermes_env.tools._splice import Splice
 
 
 @dataclass(slots=True)
@@ -36,6 +38,16 @@ class Steps:
             and only.torn is None
             and isinstance(self.changes[0], Write)
         )
+
+    def write_in_place(self, path: str) -> None:
+        """Let the file at a real path, which turned out not to be replaceable, be written in place."""
+        for index, change in enumerate(self.changes):
+            if isinstance(change, Write) and change.path == path:
+                assert isinstance(change.data, bytes)
+                self.changes[index] = replace(change, allow_in_place=True)
+                self.touched = [
+                    replace(touched, torn=change.data) if touched.path == path else touched for touched in self.touched
+                ]
 
     @property
     def expected(self) -> list[Change]:
@@ -104,6 +116,7 @@ class Stepper:
         assert after is not None
         found = self._found[shown]
         self._make(found)
+        in_place = self._in_place(found)
         keeps = old is not None and mode == old.mode
         self._steps.changes.append(
             Write(
@@ -112,12 +125,17 @@ class Stepper:
                 mode=None if keeps else mode,
                 make_parents=bool(found.missing),
                 if_sha256=None if old is None else old.sha256,
+                if_bytes=None if old is None else old.data,
                 if_absent=old is None,
+                sha256=change.after_sha256,
                 hardlinks=self._hardlinks,
+                allow_in_place=in_place,
                 real=True,
             )
         )
-        self._touch(real, shown, old, change.after_sha256, mode, torn=after if self._in_place(found) else None)
+        torn = after if in_place else None
+        back = _back(change) if old is change.before else None
+        self._touch(real, shown, old, change.after_sha256, mode, torn=torn, back=back)
 
     def _in_place(self, found: Surveyed) -> bool:
         return self._hardlinks == "keep" and found.stat is not None and found.stat.nlink > 1
@@ -136,10 +154,11 @@ class Stepper:
         mode: int | None = None,
         *,
         torn: bytes | None = None,
+        back: tuple[Splice, ...] | None = None,
     ) -> None:
         before = None if old is None else Before(old.sha256, old.mode)
         data = b"" if old is None else old.data
-        self._steps.touched.append(Touched(real, shown, before, after, mode, old=data, torn=torn))
+        self._steps.touched.append(Touched(real, shown, before, after, mode, old=data, torn=torn, back=back))
 
     def _delete(self, change: FileChange) -> None:
         assert change.before is not None
@@ -194,3 +213,9 @@ class Stepper:
         text = self._links[shown]
         self._touch_link(source, shown, text, None)
         self._touch_link(target, change.path, None, text)
+
+
+def _back(change: FileChange) -> tuple[Splice, ...] | None:
+    if change.before is None or change.splices is None:
+        return None
+    return reversed_splices(change.before.data, change.splices)

@@ -120,13 +120,12 @@ class LineIndex:
 
     def __init__(self, data: bytes, *, start: int = 0) -> None:
         self._data = data
-        self._cr = b"\r" in data
         self._offsets = [start]
         self._counts = [0]
 
     def _terminators(self, start: int, end: int) -> int:
         count = self._data.count
-        if not self._cr:
+        if self._data.find(b"\r", start, end) < 0:
             return count(b"\n", start, end)
         return count(b"\n", start, end) + count(b"\r", start, end) - count(b"\r\n", start, end)
 
@@ -144,7 +143,7 @@ class LineIndex:
 
     def line_at(self, offset: int) -> int:
         """Return the number of the line, terminator included, that holds a byte."""
-        if self._cr and self._data[offset - 1 : offset + 1] == b"\r\n" and offset > 0:
+        if offset > 0 and self._data[offset - 1 : offset + 1] == b"\r\n":
             offset -= 1
         while self._offsets[-1] <= offset and self._extend():
             pass
@@ -170,6 +169,12 @@ class LineIndex:
     def open_ended(self) -> bool:
         """The last line lacks its terminator."""
         return len(self._data) > self._offsets[0] and self._data[-1:] not in {b"\n", b"\r"}
+
+    def at_most(self, line: int) -> int:
+        """Return `line`, or the number of lines where there are fewer; counts no further than that."""
+        while self._counts[-1] <= line and self._extend():
+            pass
+        return min(line, self._counts[-1] + self.open_ended) if self._counts[-1] <= line else line
 
     @cached_property
     def lines(self) -> int:

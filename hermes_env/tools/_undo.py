@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from hermes_env import owner_is_gone, owner_labels
 from hermes_env._errors import HermesEnvError
 from hermes_env.tools._editing import state_directory
-from hermes_env.tools._journal import DamagedJournal, Journal, Touched, decode
+from hermes_env.tools._journal import Before, DamagedJournal, Journal, Touched, decode
 from hermes_env.tools._locks import ACTIVE, TURNS, key_of
 from hermes_env.tools._look import refuse_unreadable
-from hermes_env.tools._overlay import Missing, Snapshot
+from hermes_env.tools._overlay import Snapshot
 from hermes_env.tools._plan import Plan
 from hermes_env.tools._problem import EditError, Problem
 from hermes_env.tools._result import FileChange
 from hermes_env.tools._settle import Settler
+from hermes_env.tools._splice import apply_splices
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment, FileStat
@@ -56,9 +58,24 @@ def _back(touched: Touched, looked: Looked) -> FileChange | None:
     if touched.before is None:
         return FileChange("delete", path, None, now)
     mode = touched.before.mode
-    if isinstance(state, Missing):
+    if now is None:
         return FileChange("add", path, touched.old, mode=mode)
-    return FileChange("update", path, touched.old, now, mode=mode)
+    if touched.back is None:
+        return FileChange("update", path, touched.old, now, mode=mode)
+    return FileChange("update", path, _old_bytes(touched, touched.before, now), now, mode=mode, splices=touched.back)
+
+
+def _old_bytes(touched: Touched, before: Before, now: Snapshot) -> bytes:
+    """The old bytes of a file of which the backup holds the replaced ranges only.
+
+    Raises:
+        EditError: They are not those that the edit found.
+    """
+    back = touched.back or ()
+    old = apply_splices(now.data, back) if all(splice.end <= len(now.data) for splice in back) else b""
+    if sha256(old).hexdigest() != before.sha256:
+        raise EditError(Problem("not_found", "the backup of this file is damaged", touched.shown))
+    return old
 
 
 @dataclass(frozen=True, slots=True)
