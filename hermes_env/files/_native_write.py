@@ -12,9 +12,10 @@ from hermes_env._stdin import source_of
 
 from . import _native_paths as paths
 from ._digest import Tally
+from ._native_expect import Expectation, require_straight
 from ._native_io import CHUNK, digest_of, naming, opened, require_regular, store, write_all
 from ._native_lock import alone_in
-from ._native_steps import Batch, Expectation, discard, keep_backup, renamed, require_straight
+from ._native_steps import Batch, discard, keep_backup, renamed
 from ._oserror import not_replaceable, os_error
 from ._temp_names import sweep
 from ._types import Write, WriteResult

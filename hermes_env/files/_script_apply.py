@@ -135,6 +135,14 @@ do_M() {
   flush "$D"; flush "${S%/*}/"
 }
 do_D() { set_state done; }
+do_L() {
+  straight "$D"
+  there "$P" && stop EEXIST
+  ln -s -- "$S" "$P" 2>/dev/null
+  [ -L "$P" ] || { denied "$D"; stop "$E"; }
+  set_state done
+  flush "$D"
+}
 do_E() { same "$P" || stop changed 'changed meanwhile'; set_state done; }
 # Puts back what was done, last change first; lost names what could not be.
 undo() {
@@ -184,5 +192,6 @@ undo_M() {
   fi
 }
 undo_D() { dirs; }
+undo_L() { [ "$state" != done ] || rm -f "$P"; }
 undo_E() { :; }
 """

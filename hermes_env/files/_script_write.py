@@ -2,7 +2,8 @@
 
 Arguments: NONCE MANIFEST SYNC COUNT WRITES, then six per change: OP PATH DST COND MODE FLAGS.
 
-* OP is W (write), R (remove), M (move), D (make a directory) or E (expect, COND holds the condition).
+* OP is W (write), R (remove), M (move), D (make a directory), L (make a symbolic link with the text DST) or E (expect,
+  COND holds the condition).
 * COND is empty, ``absent``, or the SHA-256 that the file must have.
 * MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, s never in place,
   f remove with all in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
@@ -240,6 +241,13 @@ prep_M() {
   [ -d "$S" ] && [ ! -L "$S" ] || return
   a=$(cd -P "$S" 2>/dev/null && pwd -P) b=$(cd -P "$D" 2>/dev/null && pwd -P)
   case $b/ in "$a"/*) stop EINVAL 'is inside itself';; esac
+}
+prep_L() {
+  S=$dst P=$path D=${path%/*}/
+  [ -d "$D" ] || { why "$D"; stop "${E:-ENOTDIR}"; }
+  straight "$D"
+  there "$P" && stop EEXIST
+  case $flags in *d*) stop ENOENT;; esac
 }
 prep_E() {
   P=$path D=${path%/*}/ X=1

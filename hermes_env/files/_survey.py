@@ -112,7 +112,7 @@ class SurveyRun:
 
 def _entry(path: str, fields: Sequence[str]) -> Surveyed:
     link, place, real, missing, state, target, ident = fields
-    stat = _stats.parse(state, path, target) if state else None
+    stat = _stats.parse(state, path, "") if state else None
     parents: list[str] = []
     directory = real
     for _ in missing:
@@ -123,6 +123,7 @@ def _entry(path: str, fields: Sequence[str]) -> Surveyed:
         real=real or None,
         place=place or None,
         link=link == "1",
+        target=target or None,
         missing=tuple(parents),
         stat=stat,
         identity=_identity(ident),

@@ -155,6 +155,17 @@ class MakeDir:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Symlink:
+    """A change for `Files.commit`: make a symbolic link where nothing is."""
+
+    path: str
+    target: str
+    """Its text, as it is written into the link; nothing need be there."""
+    real: bool = False
+    """Only when no symbolic link is on the way to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
     """A condition for `Files.commit`: nothing is changed unless this file is as told. It changes nothing itself."""
 
@@ -163,7 +174,7 @@ class Expect:
     """Digest of the bytes of a regular file; None: nothing has this name."""
 
 
-Change = Write | Remove | Move | MakeDir | Expect
+Change = Write | Remove | Move | MakeDir | Symlink | Expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +190,8 @@ class Surveyed:
     """The name itself, absolute, with only its directory resolved: where a symbolic link stands."""
     link: bool = False
     """The name itself is a symbolic link."""
+    target: str | None = None
+    """Text of that link; None also where no tool tells it."""
     missing: tuple[str, ...] = ()
     """Directories that would have to be made for it, outermost first; real paths."""
     stat: FileStat | None = None

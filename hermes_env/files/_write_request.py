@@ -11,7 +11,7 @@ from hermes_env._stdin import source_of
 from ._digest import Tally
 from ._oserror import named_error, not_replaceable
 from ._script_write import COMMIT_SCRIPT
-from ._types import Change, Expect, MakeDir, Move, Remove, Write, WriteResult
+from ._types import Change, Expect, MakeDir, Move, Remove, Symlink, Write, WriteResult
 from ._wire import local_name
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ def _words(change: Change) -> tuple[str, ...]:
             return ("M", path, dst, (change.if_sha256 or "").lower(), "", flags)
         case MakeDir():
             return ("D", path, "", "", "", "p" if change.parents else "")
+        case Symlink():
+            return ("L", path, change.target, "", "", slash + exact)
         case Expect():
             return ("E", path, "", change.sha256 or "absent", "", slash)
 

@@ -48,6 +48,11 @@ class Touched:
     """What makes the old bytes from the new ones, where that is known; in a short journal `old` is empty then."""
 
     @property
+    def is_link(self) -> bool:
+        """A symbolic link is or was there, not a file."""
+        return self.after_link is not None or (self.before is not None and self.before.link is not None)
+
+    @property
     def shortened(self) -> bool:
         """A short journal holds `back` of this file instead of `old`: of a large one of which little is changed."""
         if self.back is None or len(self.old) < _LARGE:

@@ -98,7 +98,9 @@ class Past:
                 lambda looked: [
                     problem.at(path=touched.shown)
                     for touched in journal.files
-                    for problem in path_access(looked, touched.path, "write", shown=touched.shown)
+                    for problem in path_access(
+                        looked, touched.path, "write", shown=touched.shown, follow=not touched.is_link
+                    )
                 ],
                 lambda looked: undo_plan(journal, looked),
                 dry_run=dry_run,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _FOREIGN_AGE: Final = 600.0
 """Seconds after which a journal of another machine's client is taken for left behind: no commit lasts so long."""
 
+_CHANGED: Final = "the file changed since that edit, so undoing it would lose the change"
+
 
 def undo_plan(journal: Journal, looked: Looked) -> Plan:
     """The changes that put back what an edit changed; only if its files are as it left them."""
@@ -46,15 +48,13 @@ def undo_plan(journal: Journal, looked: Looked) -> Plan:
 
 def _back(touched: Touched, looked: Looked) -> FileChange | None:
     path = touched.path
-    if touched.after_link is not None or (touched.before is not None and touched.before.link is not None):
-        message = "this edit moved or deleted a symbolic link, which undo does not make again"
-        raise EditError(Problem("not_regular", message, touched.shown))
+    if touched.is_link:
+        return _link_back(touched, looked)
     state = looked.states[path]
     refuse_unreadable(state, touched.shown)
     now = state if isinstance(state, Snapshot) else None
     if (now.sha256 if now else None) != touched.after_sha256 or (now is not None and now.link):
-        message = "the file changed since that edit, so undoing it would lose the change"
-        raise EditError(Problem("stale", message, touched.shown))
+        raise EditError(Problem("stale", _CHANGED, touched.shown))
     if touched.before is None:
         return FileChange("delete", path, None, now)
     mode = touched.before.mode
@@ -63,6 +63,16 @@ def _back(touched: Touched, looked: Looked) -> FileChange | None:
     if touched.back is None:
         return FileChange("update", path, touched.old, now, mode=mode)
     return FileChange("update", path, _old_bytes(touched, touched.before, now), now, mode=mode, splices=touched.back)
+
+
+def _link_back(touched: Touched, looked: Looked) -> FileChange:
+    """A symbolic link that the edit made goes, one that it took away comes back."""
+    found = looked.found[touched.path]
+    if found.target != touched.after_link or (found.link or found.stat is not None) != (touched.after_link is not None):
+        raise EditError(Problem("stale", _CHANGED, touched.shown))
+    if touched.before is None or touched.before.link is None:
+        return FileChange("delete", touched.path, None, link=True, target=touched.after_link)
+    return FileChange("add", touched.path, None, link=True, target=touched.before.link)
 
 
 def _old_bytes(touched: Touched, before: Before, now: Snapshot) -> bytes:
