@@ -188,6 +188,8 @@ class MoveStep:
     def _rename(self) -> None:
         try:
             os.rename(self._name, self._dst)
+            if _is_left(self._name, self._dst):
+                os.unlink(self._name)
         except OSError as error:
             if error.errno != errno.EXDEV or stat.S_ISDIR(os.lstat(self._name).st_mode):
                 raise
@@ -205,6 +207,16 @@ class MoveStep:
 
     def finish(self) -> None:
         discard(self._backup)
+
+
+def _is_left(name: bytes, dst: bytes) -> bool:
+    """Whether a rename did nothing, as POSIX wants it when both are names of one file."""
+    state = paths.lstat_or_none(name)
+    if state is None or state.st_nlink < 2 or not os.path.samestat(state, os.lstat(dst)):
+        return False
+    # Where letters differ in case only, the system may know one name and show it for both.
+    directory, last = os.path.split(name)
+    return last in os.listdir(directory or b".")
 
 
 def carry_over(name: bytes, dst: bytes, batch: Batch, path: str) -> None:
