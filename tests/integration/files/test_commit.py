@@ -338,7 +338,7 @@ def test_a_move_onto_another_name_of_the_same_file(place: Place) -> None:
         os.link(file, place.dir / "g")
         with pytest.raises(FileExistsError):
             place.files.move("k", "g")
-        bad = [Move(path="k", dst="g", overwrite=True), Remove(path="none")]
+        bad: list[Change] = [Move(path="k", dst="g", overwrite=True), Remove(path="none")]
         with pytest.raises(FileNotFoundError):
             place.files.commit(bad)
         assert sorted(os.listdir(place.dir)) == ["g", "k"]
@@ -364,12 +364,13 @@ def test_symbolic_links_are_made(place: Place) -> None:
     assert [found[f"l{n}"].target for n in range(len(texts))] == texts
     assert place.files.survey(["there"]).files["there"].target is None
     place.files.commit([Symlink(path="made/l", target="there"), Remove(path="l0")])
-    for changes in (
+    batches: list[list[Change]] = [
         [Symlink(path="there", target="x")],
         [Symlink(path="l1", target="x")],
         [Symlink(path="made", target="x")],
         [Symlink(path="new", target="x"), Write(path="there", data=b"new", if_absent=True)],
-    ):
+    ]
+    for changes in batches:
         with pytest.raises(FileExistsError):
             place.files.commit(changes)
     with pytest.raises(FileNotFoundError):
