@@ -42,6 +42,13 @@ class Settler:
     def __init__(self, env: BaseEnvironment) -> None:
         self._env, self._files = env, env.files
 
+    def foresee(self, journal: Journal) -> Settled:
+        """What `settle` would do now."""
+        states = self._states(journal)
+        if all(state == "after" for state in states):
+            return Settled("applied")
+        return Settled("undone", _others(journal, states))
+
     def settle(self, journal: Journal, *, patience: float = _PATIENCE) -> Settled:
         """Leave the files of an edit all new, if they are, or all old.
 
@@ -85,12 +92,7 @@ class Settler:
         for directory in reversed(journal.made):
             self._remove_empty(directory)
         self._clean(journal)
-        left = [
-            touched.shown
-            for touched, state in zip(journal.files, states or (), strict=True)
-            if state == "other" and not force
-        ]
-        return Settled("undone", tuple(left))
+        return Settled("undone", () if force else _others(journal, states or ()))
 
     def _await_writers(self, journal: Journal, patience: float) -> None:
         deadline = time.monotonic() + patience
@@ -140,6 +142,11 @@ class Settler:
     def _clean(self, journal: Journal) -> None:
         """The journal has the old bytes: copies that a killed commit left beside the files are needed no more."""
         self._files.sweep(_directories(journal), backups=True)
+
+
+def _others(journal: Journal, states: Sequence[State]) -> tuple[str, ...]:
+    """Files that somebody else wrote."""
+    return tuple(touched.shown for touched, state in zip(journal.files, states, strict=True) if state == "other")
 
 
 def _is_there(now: Surveyed) -> bool:

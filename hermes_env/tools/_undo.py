@@ -18,7 +18,7 @@ from hermes_env.tools._overlay import Snapshot
 from hermes_env.tools._plan import Plan
 from hermes_env.tools._problem import EditError, Problem
 from hermes_env.tools._result import FileChange
-from hermes_env.tools._settle import Settler
+from hermes_env.tools._settle import Settled, Settler
 from hermes_env.tools._splice import apply_splices
 
 if TYPE_CHECKING:
@@ -122,12 +122,15 @@ class Recoverer:
         self._env, self._place, self._state_dir = env, place, state_dir
         self._settler = Settler(env)
 
-    def recover(self, *, force: bool = False) -> Recovery:
+    def recover(self, *, force: bool = False, dry_run: bool = False) -> Recovery:
         """Finish or undo every edit whose client is gone, then remove temporary files of dead writers."""
         files = self._env.files
         looked = self._place.look(["."])
         state = state_directory(self._state_dir, looked)
-        edits = [self._one(entry, looked.survey.uid, force=force) for entry in self._journals(state)]
+        uid = looked.survey.uid
+        edits = [self._one(entry, uid, force=force, dry_run=dry_run) for entry in self._journals(state)]
+        if dry_run:
+            return Recovery(tuple(edit for edit in edits if edit is not None), ())
         roots = [root for root in (looked.policy.workspace, *looked.policy.extra_roots) if root is not None]
         swept = [*files.sweep([state], backups=True).removed, *files.sweep(roots, below=True).removed]
         return Recovery(tuple(edit for edit in edits if edit is not None), tuple(swept))
@@ -139,7 +142,7 @@ class Recoverer:
             return []
         return [entry for entry in entries if entry.name.endswith(".journal")]
 
-    def _one(self, entry: FileStat, uid: int, *, force: bool) -> Recovered | None:
+    def _one(self, entry: FileStat, uid: int, *, force: bool, dry_run: bool) -> Recovered | None:
         edit_id = entry.name.removesuffix(".journal")
         if edit_id in ACTIVE:
             return None
@@ -152,6 +155,8 @@ class Recoverer:
         paths = tuple(touched.shown for touched in journal.files)
         if not force and not _left_behind(journal):
             return Recovered(edit_id, "running", paths, message="its client may still be at work")
+        if dry_run:
+            return _recovered(journal, self._settler.foresee(journal), paths)
         return self._settle(journal, entry.path, paths)
 
     def _settle(self, journal: Journal, place: str, paths: tuple[str, ...]) -> Recovered:
@@ -164,8 +169,11 @@ class Recoverer:
             self._env.files.remove(place)
         except (HermesEnvError, OSError) as error:
             return Recovered(journal.edit_id, "failed", paths, message=str(error))
-        done: Literal["finished", "undone"] = "finished" if settled.done == "applied" else "undone"
-        return Recovered(journal.edit_id, done, paths, settled.left)
+        return _recovered(journal, settled, paths)
+
+
+def _recovered(journal: Journal, settled: Settled, paths: tuple[str, ...]) -> Recovered:
+    return Recovered(journal.edit_id, "finished" if settled.done == "applied" else "undone", paths, settled.left)
 
 
 def _left_behind(journal: Journal) -> bool:
