@@ -20,6 +20,7 @@ _CONTEXT: Final = 3
 # difflib is quadratic in equal lines: larger windows are shown as removed and added as a whole.
 _MAX_WINDOW: Final = 1_000
 _MAX_LINE: Final = 1_000
+_MAX_BYTES: Final = 4 * _MAX_LINE
 
 # Notes below a line, in the form that unified diffs have for a missing newline.
 _OPEN_END: Final = "\\ No newline at end of file\n"
@@ -209,15 +210,25 @@ def _range(first: int, count: int) -> str:
     return f"{start}" if count == 1 else f"{start},{count}"
 
 
+def _head(content: bytes) -> bytes:
+    """As much of a line as may be shown, cut before a character: a line can have 100 MiB."""
+    if len(content) <= _MAX_BYTES:
+        return content
+    # A character of UTF-8 has at most three bytes behind its first one.
+    cut = next((at for at in range(_MAX_BYTES, _MAX_BYTES - 4, -1) if content[at] & 0xC0 != 0x80), _MAX_BYTES)
+    return content[:cut]
+
+
 def _render(line: _Shown) -> str:
     kind, (content, end) = line
     if kind == "@":
         return content.decode() + "\n"
-    shown = show_bytes(content)
-    if len(shown) > _MAX_LINE:
+    head = _head(content)
+    shown = show_bytes(head)
+    if len(shown) > _MAX_LINE or len(head) < len(content):
         shown = f"{shown[:_MAX_LINE]}… ({len(content):,} bytes)"
     notes = [_OPEN_END] if not end else []
-    notes += [_NOT_UTF8] if is_escaped(content) else []
+    notes += [_NOT_UTF8] if is_escaped(head) else []
     # A lone CR must not look like CR LF.
     notes += [_LONE_CR] if end == b"\r" else []
     ending = "\r\n" if end == b"\r\n" else "\n"

@@ -122,6 +122,8 @@ class LineIndex:
         self._data = data
         self._offsets = [start]
         self._counts = [0]
+        self._last = (0, start)
+        """Line and offset that were asked for last: the next ones are mostly behind them."""
 
     def _terminators(self, start: int, end: int) -> int:
         count = self._data.count
@@ -157,12 +159,15 @@ class LineIndex:
         if self._counts[-1] < line:
             return len(self._data)
         i = max(bisect_left(self._counts, line) - 1, 0)
-        offset = self._offsets[i]
-        for _ in range(line - self._counts[i]):
+        at, offset = self._counts[i], self._offsets[i]
+        if at <= self._last[0] <= line:
+            at, offset = self._last
+        for _ in range(line - at):
             found = _TERMINATOR.search(self._data, offset)
             if found is None:  # pragma: no cover - the counts say that it is there
                 return len(self._data)
             offset = found.end()
+        self._last = (line, offset)
         return offset
 
     @cached_property
