@@ -156,6 +156,8 @@ def _check(change: Change) -> None:
 def _check_write(change: Write) -> None:
     file_path("path", change.path)
     check_mode(change.mode)
+    if change.owner is not None and not all(type(one) is int and one >= 0 for one in change.owner):
+        raise InvalidArgument("owner", f"must be numbers of a user and a group, not {change.owner!r}")
     check_digest("if_sha256", change.if_sha256)
     check_digest("sha256", change.sha256)
     _check_data(change.data)

@@ -109,14 +109,20 @@ class WriteStep:
         """Mode and owner; what cannot be kept makes the write go in place."""
         mode, old = self._change.mode, self._old
         if old is None:
-            os.fchmod(fd, 0o666 & ~paths.umask() if mode is None else mode)
+            mode = 0o666 & ~paths.umask() if mode is None else mode
+            os.fchmod(fd, self._given(fd, mode))
             return
         if self._in_place:
             return
         if not paths.take_over(fd, self._name, old):
             self._go_in_place()
             return
-        os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
+        os.fchmod(fd, self._given(fd, stat.S_IMODE(old.st_mode) if mode is None else mode))
+
+    def _given(self, fd: int, mode: int) -> int:
+        """Give the new file its owner; the mode that it may have then: the rights of one are not those of another."""
+        owner = self._change.owner
+        return mode if owner is None or paths.give(fd, *owner) else mode & ~0o6000
 
     def places(self) -> list[tuple[object, ...]]:
         """What the write will change: a name in a directory, and with it a file that has other names."""

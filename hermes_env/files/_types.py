@@ -100,6 +100,9 @@ class Write:
     data: StdinLike = field(repr=False)
     mode: int | None = None
     """Permission bits; None keeps those of an existing file, and leaves a new one to the umask."""
+    owner: tuple[int, int] | None = None
+    """Numbers of the user and group that the file shall belong to, where that can be done; where not, set-user-ID and
+    set-group-ID bits are left out of `mode`. None keeps those of an existing file."""
     make_parents: bool = False
     if_sha256: str | None = None
     """Only when the file holds bytes of this digest."""

@@ -181,6 +181,7 @@ def _words(change: Change) -> tuple[str, ...]:
         case Write():
             condition = "absent" if change.if_absent else (change.if_sha256 or "").lower()
             mode = "" if change.mode is None else f"{change.mode:04o}"
+            mode += "" if change.owner is None else " {}:{}".format(*change.owner)
             parents, swap = "p" if change.make_parents else "", "" if change.allow_in_place else "s"
             flags = _HARD_LINKS[change.hardlinks] + parents + swap + exact
             return ("W", path, "", condition, mode, flags)

@@ -25,6 +25,8 @@ class Before:
     mode: int | None = None
     link: str | None = None
     """The text of a symbolic link; such a thing has no bytes."""
+    owner: tuple[int, int] | None = None
+    """Numbers of user and group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ def _touched(one: dict[str, Any], bodies: _Bodies) -> Touched:
     torn = None if one["torn"] is None else bodies.take(one["torn"])
     spans = one.get("back")
     back = None if spans is None else _splices(spans, bodies)
-    before = None if one["before"] is None else Before(**one["before"])
+    before = None if one["before"] is None else _before(one["before"])
     return Touched(
         one["path"],
         one["shown"],
@@ -171,6 +173,11 @@ def _touched(one: dict[str, Any], bodies: _Bodies) -> Touched:
         torn,
         back,
     )
+
+
+def _before(fields: dict[str, Any]) -> Before:
+    owner = fields.get("owner")
+    return Before(fields["sha256"], fields["mode"], fields["link"], None if owner is None else (owner[0], owner[1]))
 
 
 def _splices(spans: list[list[int]], bodies: _Bodies) -> tuple[Splice, ...]:

@@ -134,6 +134,7 @@ def _state(found: Surveyed) -> State:
         found.link,
         found.identity,
         found.target,
+        (found.stat.uid, found.stat.gid),
     )
 
 

@@ -32,6 +32,8 @@ class Snapshot:
     """Device and inode of the file."""
     target: str | None = None
     """Text of the symbolic link that the path itself is."""
+    owner: tuple[int, int] | None = None
+    """Numbers of user and group."""
 
     @classmethod
     def of(cls, data: bytes, *, mode: int | None = None) -> Snapshot:

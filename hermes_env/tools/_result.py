@@ -34,6 +34,8 @@ class FileChange:
     """The file that a move overwrites."""
     mode: int | None = None
     """Permission bits that the file keeps; None for a new file."""
+    owner: tuple[int, int] | None = None
+    """Whom a file belongs to that is made again, or moved with other content."""
     link: bool = False
     """A symbolic link is made, moved, deleted or replaced by a file, not its target; such a change has no `before`."""
     target: str | None = None
@@ -141,6 +143,7 @@ def _written(entry: Entry, moved: dict[int, Entry]) -> FileChange | None:
             origin.path,
             entry.original,
             mode,
+            source.owner if source is not None else None,
             hunks=hunks,
             splices=entry.splices,
         )

@@ -175,6 +175,7 @@ def _back(touched: Touched, now: Surveyed) -> list[Change]:
             data=touched.old,
             sha256=touched.before.sha256,
             mode=touched.before.mode,
+            owner=touched.before.owner,
             make_parents=True,
             if_sha256=now.sha256 if there else None,
             if_absent=not there,

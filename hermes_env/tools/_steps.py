@@ -120,6 +120,7 @@ class Stepper:
                 path=real,
                 data=after,
                 mode=None if keeps else mode,
+                owner=change.owner,
                 make_parents=bool(found.missing),
                 if_sha256=None if old is None else old.sha256,
                 if_bytes=None if old is None else old.data,
@@ -153,7 +154,7 @@ class Stepper:
         torn: bytes | None = None,
         back: tuple[Splice, ...] | None = None,
     ) -> None:
-        before = None if old is None else Before(old.sha256, old.mode)
+        before = None if old is None else Before(old.sha256, old.mode, None, old.owner)
         data = b"" if old is None else old.data
         self._steps.touched.append(Touched(real, shown, before, after, mode, old=data, torn=torn, back=back))
 

@@ -8,6 +8,7 @@ gets a journal with its new bytes before it is written in place.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -200,6 +201,8 @@ def problem_of(error: BaseException, before: str = "") -> Problem:
     code: ErrorCode = "write_failed"
     if isinstance(error, PermissionError):
         code = "permission_denied"
+    elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        code = "path_invalid"
     elif isinstance(error, VerificationError):
         code = "verify_failed"
     elif isinstance(error, FileChanged):

@@ -59,7 +59,7 @@ def _back(touched: Touched, looked: Looked) -> FileChange | None:
         return FileChange("delete", path, None, now)
     mode = touched.before.mode
     if now is None:
-        return FileChange("add", path, touched.old, mode=mode)
+        return FileChange("add", path, touched.old, mode=mode, owner=touched.before.owner)
     if touched.back is None:
         return FileChange("update", path, touched.old, now, mode=mode)
     return FileChange("update", path, _old_bytes(touched, touched.before, now), now, mode=mode, splices=touched.back)

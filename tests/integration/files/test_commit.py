@@ -419,3 +419,20 @@ def test_a_file_that_must_not_be_written_in_place(place: Place, batch: bool) -> 
     assert done is not None and done.atomic and (place.cat("f"), place.cat("g")) == (b"new", b"old")
     (done,) = place.files.commit([Write(path="f", data=b"newer", allow_in_place=False)])
     assert done is not None and done.atomic and place.cat("f") == b"newer"
+
+
+@pytest.mark.users
+def test_a_file_is_given_to_its_owner_or_loses_his_rights(place: Place) -> None:
+    """With `owner` a file belongs to that user; where that cannot be, it has no set-user-ID and set-group-ID bits."""
+    place.put("old", b"old")
+    changes = [Write(path=name, data=b"new", mode=0o6755, owner=(4242, 2424)) for name in ("new", "old")]
+    place.files.commit(changes)
+    for name in ("new", "old"):
+        found = (place.dir / name).stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if place.user == "root":
+            assert (found.st_uid, found.st_gid, mode) == (4242, 2424, 0o6755)
+        else:
+            assert (found.st_uid == 4242, mode) == (False, 0o755)
+    with pytest.raises(InvalidArgument):
+        place.files.commit([Write(path="x", data=b"", owner=(-1, 0))])

@@ -245,6 +245,26 @@ def test_links_are_followed_moved_and_deleted_as_told(bench: Bench) -> None:
     assert not (bench.root / "nothing").exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_owners_and_special_bits_go_with_a_file(bench: Bench) -> None:
+    """A file that is updated, moved with an edit, or made again by undo belongs to whom it did, set-user-ID too."""
+    path = bench.put("f", b"a\n")
+    os.chown(path, 1234, 4321)
+    path.chmod(0o4750)
+
+    def state(name: str) -> tuple[int, int, int]:
+        found = (bench.root / name).stat()
+        return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+    tools = bench.tools()
+    assert tools.str_replace("f", "a", "b").ok and state("f") == (1234, 4321, 0o4750)
+    moved = tools.apply_patch("*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@\n-b\n+c\n*** End Patch\n")
+    assert moved.ok and state("g") == (1234, 4321, 0o4750)
+    assert tools.undo().ok and state("f") == (1234, 4321, 0o4750) and not (bench.root / "g").exists()
+    assert tools.apply_patch("*** Begin Patch\n*** Delete File: f\n*** End Patch\n").ok
+    assert tools.undo().ok and state("f") == (1234, 4321, 0o4750) and bench.cat("f") == b"b\n"
+
+
 LINKS = """*** Begin Patch
 *** Delete File: gone
 *** Delete File: nowhere
