@@ -93,9 +93,13 @@ class Tree:
         return f"{real}/{last}" if real else last
 
     def follow(self, name: str) -> str:
-        """Where a name leads in the end. Links of this model lead to names beside them."""
-        node = self.nodes.get(name)
-        return self.follow(os.path.join(os.path.dirname(name), node.text)) if isinstance(node, Link) else name
+        """Where a name leads in the end; raises for links that go round. They lead to names beside or below them."""
+        for _ in range(40):
+            node = self.nodes.get(name)
+            if not isinstance(node, Link):
+                return name
+            name = os.path.join(os.path.dirname(name), node.text)
+        raise Refused("not_regular")
 
     def resolve(self, path: str) -> str:
         """The file that a path leads to, or would; raises for what is none."""
