@@ -61,19 +61,19 @@ class Settler:
         if all(state == "after" for state in states):
             self._clean(journal)
             return Settled("applied")
-        return self.undo(journal, states=states)
+        return self.undo(journal)
 
-    def undo(self, journal: Journal, *, states: Sequence[State] | None = None, force: bool = False) -> Settled:
+    def undo(self, journal: Journal, *, force: bool = False) -> Settled:
         """Put every file back as it was.
 
         Args:
             journal: What was.
-            states: What is, where that is known already.
             force: Also files that hold bytes which are neither the old nor the new ones.
 
         Raises:
             HermesEnvError, OSError: As `settle`.
         """
+        states: list[State] = []
         for attempt in (1, 2):
             found = self._survey(journal)
             states = [_state(touched, found[touched.path]) for touched in journal.files]
@@ -92,7 +92,7 @@ class Settler:
         for directory in reversed(journal.made):
             self._remove_empty(directory)
         self._clean(journal)
-        return Settled("undone", () if force else _others(journal, states or ()))
+        return Settled("undone", () if force else _others(journal, states))
 
     def _await_writers(self, journal: Journal, patience: float) -> None:
         deadline = time.monotonic() + patience
