@@ -1,0 +1,232 @@
+"""Workspaces for pydantic-ai: every backend, by its structural protocols.
+
+``Agent(..., capabilities=[HermesWorkspace("docker", {"image": "…"})])`` gives each run a workspace; a
+`HermesWorkspaceBackend` is one for a single run. A workspace is opened at its first use and is never ended by a run: who
+holds it calls `destroy`, or `release` to leave it to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import posixpath
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+from hermes_env import BackendUnavailable, CommandCancelled, CommandTimeout, EnvironmentGone, OutcomeUnknown, aio
+
+from . import runtime
+
+with runtime("pydantic-ai"):
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.workspaces import (
+        CommandResult,
+        FileEntry,
+        WorkspaceBackend,
+        WorkspaceCommand,
+        WorkspaceOutputLimitError,
+        WorkspaceRef,
+        WorkspaceTimeoutError,
+        WorkspaceUnavailableError,
+    )
+
+__all__ = ["HermesWorkspace", "HermesWorkspaceBackend"]
+
+_PREVIEW = 1 << 16
+"""Bytes of each stream that an error about too much output carries."""
+
+
+@dataclass
+class HermesWorkspace(AbstractCapability[Any]):
+    """Gives runs a workspace in an environment: a new one, or the one that the message history names."""
+
+    backend: str
+    """Name of the backend, as for `hermes_env.open_environment`."""
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What a new environment is opened with: ``cwd``, ``env``, ``timeout`` and the options of the backend."""
+    _: KW_ONLY
+    attach_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The same for one that exists: what is needed to reach it."""
+    id: str | None = "hermes_workspace"
+
+    def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
+        """The backend for a ref of this kind, or for a new environment; nothing is opened yet."""
+        if ref is not None and ref.provider != _provider(self.backend):
+            return None
+        options = self.options if ref is None else self.attach_options
+        return HermesWorkspaceBackend(self.backend, options, ref=ref)
+
+
+class HermesWorkspaceBackend:
+    """One environment: commands, files and real paths.
+
+    Where the backend can be attached to, the ref names the environment. Elsewhere (`local`, `ssh`) it names the
+    directory, which is then what the workspace is: it must exist, and is gone when it does not.
+    """
+
+    def __init__(
+        self, backend: str, options: Mapping[str, Any] | None = None, *, ref: WorkspaceRef | None = None
+    ) -> None:
+        """Describe it; the first operation opens it, or attaches to what `ref` names."""
+        if ref is not None and ref.provider != _provider(backend):
+            raise ValueError(f"the ref is of provider {ref.provider!r}, not {_provider(backend)!r}")
+        self._backend, self._options, self._ref = backend, dict(options or {}), ref
+        self._opening = asyncio.Lock()
+        self._env: aio.Environment | None = None
+        self._directory = ""
+
+    @property
+    def ref(self) -> WorkspaceRef | None:
+        """Identity of the environment; None until there is one."""
+        return self._ref
+
+    async def destroy(self) -> None:
+        """End an environment that this object made; one that it attached to is only let go."""
+        if self._env is not None:
+            await self._env.close()
+
+    async def release(self) -> None:
+        """Leave the environment to others, who have its ref; commands that still run are killed."""
+        if self._env is not None:
+            await (self._env.detach() if self._env.capabilities.reattach else self._env.close())
+
+    async def _open(self) -> aio.Environment:
+        async with self._opening:
+            if self._env is None:
+                self._env = await self._made()
+            if not self._directory:
+                env, ref = self._env, self._ref
+                here = (await env.files.survey(["."], most=0)).files["."]
+                if here.stat is None or here.real is None:
+                    raise WorkspaceUnavailableError(f"the directory of {ref} is gone")
+                identity = env.ref if env.capabilities.reattach else here.real
+                self._ref = ref or WorkspaceRef(provider=_provider(self._backend), id=identity)
+                self._directory = here.real
+            return self._env
+
+    async def _made(self) -> aio.Environment:
+        if self._ref is None:
+            return await aio.open_environment(self._backend, **self._options)
+        if "://" in self._ref.id:
+            return await aio.attach(self._ref.id, **self._options)
+        return await aio.open_environment(self._backend, **{**self._options, "cwd": self._ref.id})
+
+    @contextlib.asynccontextmanager
+    async def _environment(self) -> AsyncIterator[aio.Environment]:
+        """The environment; what says that it is gone becomes the runtime's error for that."""
+        try:
+            env = await self._open()
+        except (BackendUnavailable, EnvironmentGone) as error:
+            raise WorkspaceUnavailableError(str(error)) from error
+        try:
+            yield env
+        except (BackendUnavailable, CommandCancelled, EnvironmentGone, FileNotFoundError, OutcomeUnknown) as error:
+            await self._check(env, error)
+            raise
+
+    async def _check(self, env: aio.Environment, cause: Exception | None = None) -> None:
+        """Raise when the environment or its directory is gone."""
+        try:
+            if await env.alive() and (await env.files.survey([self._directory], most=0)).files[self._directory].stat:
+                return
+        except (BackendUnavailable, EnvironmentGone):
+            pass
+        raise WorkspaceUnavailableError(f"{self._ref} is gone") from cause
+
+    async def working_dir(self) -> str:
+        """Where commands start, symbolic links resolved."""
+        async with self._environment() as env:
+            await self._check(env)
+        return self._directory
+
+    # -- commands -------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        command: WorkspaceCommand,
+        *,
+        shell: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the deadline of the command, which kills it
+    ) -> CommandResult:
+        """Run an argv, or with `shell` a POSIX sh script; stdin is at its end."""
+        if isinstance(command, str) is not shell:
+            raise TypeError("text needs shell=True, an argv sequence shell=False")
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise ValueError(f"timeout: must be positive and finite, not {timeout!r}")
+        async with self._environment() as here:
+            try:
+                done = await here.exec(command, cwd=self._directory, env=env, timeout=timeout)
+            except CommandTimeout as error:
+                out, err = _texts(error.result.stdout, error.result.stderr)
+                raise WorkspaceTimeoutError(str(error), stdout=out, stderr=err) from error
+            if not done.ok or here.capabilities.isolation in ("none", "host"):
+                await self._check(here)
+        if done.truncated:
+            out, err = _texts(done.stdout[:_PREVIEW], done.stderr[:_PREVIEW])
+            kept = max(len(done.stdout), len(done.stderr))
+            raise WorkspaceOutputLimitError(f"output over {kept} bytes", limit=kept, stdout=out, stderr=err)
+        out, err = _texts(done.stdout, done.stderr)
+        return CommandResult(exit_code=done.exit_code, stdout=out, stderr=err)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    async def read_bytes(self, path: str) -> bytes:
+        """The bytes of a file, checked."""
+        async with self._environment() as env:
+            return await env.files.read_bytes(path)
+
+    async def write_bytes(self, path: str, data: bytes) -> None:
+        """Give a file exactly these bytes, checked; missing directories are made."""
+        async with self._environment() as env:
+            await env.files.write_bytes(path, data, make_parents=True)
+
+    async def stat(self, path: str) -> FileEntry:
+        """One entry, symbolic links followed."""
+        async with self._environment() as env:
+            found = await env.files.stat(path)
+        return _entry(path, found.kind, found.size)
+
+    async def list_dir(self, path: str) -> Sequence[FileEntry]:
+        """The entries of a directory, links followed; one that leads nowhere is no directory and has no size."""
+        async with self._environment() as env:
+            found = await env.files.list_dir(path)
+            links = [each.path for each in found if each.kind == "symlink"]
+            targets = (await env.files.survey(links, most=0)).files if links else {}
+        states = [(each.path, targets[each.path].stat if each.path in targets else each) for each in found]
+        return [_entry(name, state and state.kind, state and state.size) for name, state in states]
+
+    async def make_dir(self, path: str) -> None:
+        """Make a directory and its parents."""
+        async with self._environment() as env:
+            await env.files.make_dir(path, parents=True)
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, a link or a tree; never the working directory or one above it."""
+        async with self._environment() as env:
+            found = (await env.files.survey([path], most=0)).files[path]
+            if not found.link and found.real and posixpath.join(self._directory, "").startswith(
+                posixpath.join(found.real, "")
+            ):
+                raise ValueError(f"{path} is the working directory or above it")
+            await env.files.remove(path, recursive=True)
+
+    async def exists(self, path: str) -> bool:
+        """Whether something has this name."""
+        async with self._environment() as env:
+            return await env.files.exists(path)
+
+
+def _provider(backend: str) -> str:
+    return f"hermes-{backend}"
+
+
+def _texts(stdout: bytes, stderr: bytes) -> tuple[str, str]:
+    return stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace")
+
+
+def _entry(path: str, kind: str | None, size: int | None) -> FileEntry:
+    name = posixpath.basename(path.rstrip("/"))
+    return FileEntry(name=name, path=path, is_dir=kind == "directory", size=size if kind == "file" else None)
