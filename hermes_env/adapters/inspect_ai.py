@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hermes_env import BackendUnavailable, EnvironmentGone, aio, list_backends, reap
+from hermes_env import BackendUnavailable, EnvironmentGone, InvalidArgument, aio, list_backends, reap
 
 from . import runtime
 
@@ -92,12 +92,7 @@ class HermesSandbox(SandboxEnvironment):
     ) -> None:
         """Close every environment of the sample, and remove the directory that was made for it."""
         for sandbox in environments.values():
-            ours = sandbox.as_type(HermesSandbox)
-            try:
-                if ours._directory is not None:
-                    await ours.env.files.remove(ours._directory, recursive=True)
-            finally:
-                await ours.env.close()
+            await sandbox.as_type(HermesSandbox).close()
 
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:  # noqa: A002 - the name is inspect_ai's
@@ -109,7 +104,13 @@ class HermesSandbox(SandboxEnvironment):
         """A `SandboxConfig` from a log or a command line."""
         return SandboxConfig(**config)
 
-    # -- commands and files ---------------------------------------------------------------------------------------
+    async def close(self) -> None:
+        """Close the environment, and remove the directory that was made for the sample."""
+        try:
+            if self._directory is not None:
+                await self.env.files.remove(self._directory, recursive=True)
+        finally:
+            await self.env.close()
 
     async def exec(
         self,
@@ -133,6 +134,8 @@ class HermesSandbox(SandboxEnvironment):
             )
         except (BackendUnavailable, EnvironmentGone) as error:
             raise SandboxUnavailableError(str(error)) from error
+        except InvalidArgument as error:
+            raise (SandboxUserUnsupportedError(str(error)) if error.argument == "user" else error) from error
         stdout, stderr = (data.decode("utf-8", "replace") for data in (done.stdout, done.stderr))
         if done.truncated:
             raise OutputLimitExceededError(SandboxEnvironmentLimits.MAX_EXEC_OUTPUT_SIZE_STR, stdout or stderr)
@@ -195,5 +198,5 @@ async def _make_directory(env: aio.Environment) -> str:
 
 sandboxenv(name="hermes_env")(HermesSandbox)
 for _info in list_backends():
-    _kind = type(f"HermesSandbox_{_info.name}", (HermesSandbox,), {"backend": _info.name})
+    _kind = type(f"HermesSandbox_{_info.name}", (HermesSandbox,), {"backend": _info.name, "__module__": __name__})
     sandboxenv(name=f"hermes-{_info.name}")(_kind)

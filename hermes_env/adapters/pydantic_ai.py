@@ -1,8 +1,8 @@
 """Workspaces for pydantic-ai: every backend, by its structural protocols.
 
 ``Agent(..., capabilities=[HermesWorkspace("docker", {"image": "…"})])`` gives each run a workspace; a
-`HermesWorkspaceBackend` is one for a single run. A workspace is opened at its first use and is never ended by a run: who
-holds it calls `destroy`, or `release` to leave it to others.
+`HermesWorkspaceBackend` is one for a single run. It is opened at its first use and never ended by a run: who holds it
+calls `destroy`, or `release` to leave it to others.
 """
 
 from __future__ import annotations
@@ -12,28 +12,25 @@ import contextlib
 import posixpath
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermes_env import BackendUnavailable, CommandCancelled, CommandTimeout, EnvironmentGone, OutcomeUnknown, aio
 
 from . import runtime
 
+if TYPE_CHECKING:
+    from hermes_env import ExecResult
+    from hermes_env.files import Surveyed
+
 with runtime("pydantic-ai"):
-    from pydantic_ai import RunContext
+    from pydantic_ai import RunContext, workspaces
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.workspaces import (
-        CommandResult,
-        FileEntry,
-        WorkspaceBackend,
-        WorkspaceCommand,
-        WorkspaceOutputLimitError,
-        WorkspaceRef,
-        WorkspaceTimeoutError,
-        WorkspaceUnavailableError,
-    )
+    from pydantic_ai.workspaces import CommandResult, FileEntry, WorkspaceRef, WorkspaceUnavailableError
 
 __all__ = ["HermesWorkspace", "HermesWorkspaceBackend"]
 
+PROVIDER = "hermes_env"
+"""Of the refs that are ours; their id is a ref of `hermes_env`, or a directory."""
 _PREVIEW = 1 << 16
 """Bytes of each stream that an error about too much output carries."""
 
@@ -51,12 +48,13 @@ class HermesWorkspace(AbstractCapability[Any]):
     """The same for one that exists: what is needed to reach it."""
     id: str | None = "hermes_workspace"
 
-    def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
-        """The backend for a ref of this kind, or for a new environment; nothing is opened yet."""
-        if ref is not None and ref.provider != _provider(self.backend):
-            return None
-        options = self.options if ref is None else self.attach_options
-        return HermesWorkspaceBackend(self.backend, options, ref=ref)
+    def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> HermesWorkspaceBackend | None:
+        """For a new environment, or for a ref that names one of this backend or the directory in `cwd`; else None."""
+        if ref is None:
+            return HermesWorkspaceBackend(self.backend, self.options)
+        ours = ref.id.startswith(f"{self.backend}://") or ref.id == self.options.get("cwd")
+        options = self.attach_options if "://" in ref.id else self.options
+        return HermesWorkspaceBackend(self.backend, options, ref=ref) if ours and ref.provider == PROVIDER else None
 
 
 class HermesWorkspaceBackend:
@@ -70,17 +68,10 @@ class HermesWorkspaceBackend:
         self, backend: str, options: Mapping[str, Any] | None = None, *, ref: WorkspaceRef | None = None
     ) -> None:
         """Describe it; the first operation opens it, or attaches to what `ref` names."""
-        if ref is not None and ref.provider != _provider(backend):
-            raise ValueError(f"the ref is of provider {ref.provider!r}, not {_provider(backend)!r}")
-        self._backend, self._options, self._ref = backend, dict(options or {}), ref
+        self._backend, self._options, self.ref = backend, dict(options or {}), ref
         self._opening = asyncio.Lock()
         self._env: aio.Environment | None = None
         self._directory = ""
-
-    @property
-    def ref(self) -> WorkspaceRef | None:
-        """Identity of the environment; None until there is one."""
-        return self._ref
 
     async def destroy(self) -> None:
         """End an environment that this object made; one that it attached to is only let go."""
@@ -95,23 +86,22 @@ class HermesWorkspaceBackend:
     async def _open(self) -> aio.Environment:
         async with self._opening:
             if self._env is None:
-                self._env = await self._made()
+                self._env = env = await self._made()
+                if self.ref is None and env.capabilities.reattach:
+                    self.ref = WorkspaceRef(provider=PROVIDER, id=env.ref)
             if not self._directory:
-                env, ref = self._env, self._ref
-                here = (await env.files.survey(["."], most=0)).files["."]
+                here = await _look(self._env, ".")
                 if here.stat is None or here.real is None:
-                    raise WorkspaceUnavailableError(f"the directory of {ref} is gone")
-                identity = env.ref if env.capabilities.reattach else here.real
-                self._ref = ref or WorkspaceRef(provider=_provider(self._backend), id=identity)
+                    raise WorkspaceUnavailableError(f"the directory of {self.ref} is gone")
+                self.ref = self.ref or WorkspaceRef(provider=PROVIDER, id=here.real)
                 self._directory = here.real
             return self._env
 
     async def _made(self) -> aio.Environment:
-        if self._ref is None:
-            return await aio.open_environment(self._backend, **self._options)
-        if "://" in self._ref.id:
-            return await aio.attach(self._ref.id, **self._options)
-        return await aio.open_environment(self._backend, **{**self._options, "cwd": self._ref.id})
+        if self.ref is not None and "://" in self.ref.id:
+            return await aio.attach(self.ref.id, **self._options)
+        settings = self._options if self.ref is None else {**self._options, "cwd": self.ref.id}
+        return await aio.open_environment(self._backend, **settings)
 
     @contextlib.asynccontextmanager
     async def _environment(self) -> AsyncIterator[aio.Environment]:
@@ -128,12 +118,10 @@ class HermesWorkspaceBackend:
 
     async def _check(self, env: aio.Environment, cause: Exception | None = None) -> None:
         """Raise when the environment or its directory is gone."""
-        try:
-            if await env.alive() and (await env.files.survey([self._directory], most=0)).files[self._directory].stat:
+        with contextlib.suppress(BackendUnavailable, EnvironmentGone):
+            if await env.alive() and (await _look(env, self._directory)).stat:
                 return
-        except (BackendUnavailable, EnvironmentGone):
-            pass
-        raise WorkspaceUnavailableError(f"{self._ref} is gone") from cause
+        raise WorkspaceUnavailableError(f"{self.ref} is gone") from cause
 
     async def working_dir(self) -> str:
         """Where commands start, symbolic links resolved."""
@@ -141,11 +129,9 @@ class HermesWorkspaceBackend:
             await self._check(env)
         return self._directory
 
-    # -- commands -------------------------------------------------------------------------------------------------
-
     async def run(
         self,
-        command: WorkspaceCommand,
+        command: workspaces.WorkspaceCommand,
         *,
         shell: bool = False,
         env: Mapping[str, str] | None = None,
@@ -160,18 +146,14 @@ class HermesWorkspaceBackend:
             try:
                 done = await here.exec(command, cwd=self._directory, env=env, timeout=timeout)
             except CommandTimeout as error:
-                out, err = _texts(error.result.stdout, error.result.stderr)
-                raise WorkspaceTimeoutError(str(error), stdout=out, stderr=err) from error
+                raise workspaces.WorkspaceTimeoutError(str(error), **_texts(error.result)) from error
             if not done.ok or here.capabilities.isolation in ("none", "host"):
                 await self._check(here)
         if done.truncated:
-            out, err = _texts(done.stdout[:_PREVIEW], done.stderr[:_PREVIEW])
             kept = max(len(done.stdout), len(done.stderr))
-            raise WorkspaceOutputLimitError(f"output over {kept} bytes", limit=kept, stdout=out, stderr=err)
-        out, err = _texts(done.stdout, done.stderr)
-        return CommandResult(exit_code=done.exit_code, stdout=out, stderr=err)
-
-    # -- files ----------------------------------------------------------------------------------------------------
+            told = f"output over {kept} bytes: write it to a file and read that"
+            raise workspaces.WorkspaceOutputLimitError(told, limit=kept, **_texts(done, _PREVIEW))
+        return CommandResult(exit_code=done.exit_code, **_texts(done))
 
     async def read_bytes(self, path: str) -> bytes:
         """The bytes of a file, checked."""
@@ -190,7 +172,7 @@ class HermesWorkspaceBackend:
         return _entry(path, found.kind, found.size)
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
-        """The entries of a directory, links followed; one that leads nowhere is no directory and has no size."""
+        """The entries of a directory, links followed."""
         async with self._environment() as env:
             found = await env.files.list_dir(path)
             links = [each.path for each in found if each.kind == "symlink"]
@@ -206,10 +188,9 @@ class HermesWorkspaceBackend:
     async def remove(self, path: str) -> None:
         """Remove a file, a link or a tree; never the working directory or one above it."""
         async with self._environment() as env:
-            found = (await env.files.survey([path], most=0)).files[path]
-            if not found.link and found.real and posixpath.join(self._directory, "").startswith(
-                posixpath.join(found.real, "")
-            ):
+            found = await _look(env, path)
+            above = posixpath.join(found.real or "", "")
+            if not found.link and posixpath.join(self._directory, "").startswith(above):
                 raise ValueError(f"{path} is the working directory or above it")
             await env.files.remove(path, recursive=True)
 
@@ -219,12 +200,13 @@ class HermesWorkspaceBackend:
             return await env.files.exists(path)
 
 
-def _provider(backend: str) -> str:
-    return f"hermes-{backend}"
+async def _look(env: aio.Environment, path: str) -> Surveyed:
+    return (await env.files.survey([path], most=0)).files[path]
 
 
-def _texts(stdout: bytes, stderr: bytes) -> tuple[str, str]:
-    return stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace")
+def _texts(done: ExecResult, most: int | None = None) -> dict[str, str]:
+    streams = {"stdout": done.stdout, "stderr": done.stderr}
+    return {name: data[:most].decode("utf-8", "replace") for name, data in streams.items()}
 
 
 def _entry(path: str, kind: str | None, size: int | None) -> FileEntry:
