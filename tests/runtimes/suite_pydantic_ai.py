@@ -1,58 +1,83 @@
-"""pydantic-ai's own suite for workspace backends, against ours."""
+"""pydantic-ai's own suite for workspace backends, on ours."""
 
 from __future__ import annotations
 
-import json, os, shutil, tempfile
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
+from pydantic_ai.workspaces import WorkspaceBackend, WorkspaceRef
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
-from hermes_env.adapters.pydantic_ai import HermesWorkspaceBackend
-CFG = json.loads(os.environ["CFG"])
-NAME = CFG.pop("backend")
 
-@pytest.fixture
-def anyio_backend(): return "asyncio"
+from hermes_env.adapters.pydantic_ai import HermesWorkspaceBackend
+from tests.runtimes.asked import BACKEND, OPTIONS
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """One loop for all: an environment belongs to its loop."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HermesWorkspaceBackend]:
+    """One workspace for the tests that leave it as it was."""
+    made = described(tmp_path_factory.mktemp("shared"))
+    yield made
+    await made.destroy()
+
+
+def described(folder: Path) -> HermesWorkspaceBackend:
+    """A workspace that is not opened yet; `local` is told a directory, which is what it then is."""
+    return HermesWorkspaceBackend(BACKEND, {**OPTIONS, **({"cwd": str(folder)} if BACKEND == "local" else {})})
+
 
 class TestWorkspace(WorkspaceBackendSuite):
+    """With every fixture that unlocks more of it."""
+
     @pytest.fixture
-    async def made(self):
-        found = []
+    async def made(self) -> AsyncIterator[list[HermesWorkspaceBackend]]:
+        """Workspaces that end with the test."""
+        found: list[HermesWorkspaceBackend] = []
         yield found
-        for b in found:
-            await b.destroy()
-
-    def _new(self, tmp):
-        if NAME == "local":
-            return HermesWorkspaceBackend(NAME, {"cwd": tempfile.mkdtemp(dir=tmp)})
-        return HermesWorkspaceBackend(NAME, CFG)
+        for workspace in found:
+            await workspace.destroy()
 
     @pytest.fixture
-    async def backend(self, made, tmp_path):
-        b = self._new(tmp_path)
-        made.append(b)
-        return b
+    def backend(self, shared: HermesWorkspaceBackend) -> HermesWorkspaceBackend:
+        """The one for all."""
+        return shared
 
     @pytest.fixture
-    def fresh_backend(self, made, tmp_path):
-        def make():
-            b = self._new(tmp_path)
-            made.append(b)
-            return b
+    def fresh_backend(self, made: list[HermesWorkspaceBackend], tmp_path: Path) -> Callable[[], WorkspaceBackend]:
+        """Describes one more."""
+
+        def make() -> WorkspaceBackend:
+            made.append(described(tmp_path))
+            return made[-1]
+
         return make
 
     @pytest.fixture
-    def attach_backend(self, made):
-        def attach(ref):
-            b = HermesWorkspaceBackend(NAME, ref=ref)
-            made.append(b)
-            return b
+    def attach_backend(self, made: list[HermesWorkspaceBackend]) -> Callable[[WorkspaceRef], WorkspaceBackend]:
+        """Attaches by a ref."""
+
+        def attach(ref: WorkspaceRef) -> WorkspaceBackend:
+            made.append(HermesWorkspaceBackend(BACKEND, ref=ref))
+            return made[-1]
+
         return attach
 
     @pytest.fixture
-    def destroy_environment(self):
-        async def destroy(b):
-            if NAME == "local":
-                shutil.rmtree(b.ref.id)
+    def destroy_environment(self) -> Callable[[WorkspaceBackend], Awaitable[None]]:
+        """Ends what a workspace works in."""
+
+        async def destroy(workspace: WorkspaceBackend) -> None:
+            assert isinstance(workspace, HermesWorkspaceBackend) and workspace.ref is not None
+            if BACKEND == "local":
+                shutil.rmtree(workspace.ref.id)
             else:
-                await b.destroy()
+                await workspace.destroy()
+
         return destroy
