@@ -76,7 +76,7 @@ def _absent(name: bytes, path: str) -> tuple[str | None, tuple[str, ...], OSErro
     directory = os.path.dirname(name)
     while directory and not os.path.isdir(directory):
         if lexists(directory):
-            return None, (), os_error(errno.ENOTDIR, path)
+            return None, (), os_error(_no_directory(directory), path)
         last = os.path.basename(directory)
         if last in (b".", b".."):
             return None, (), os_error(errno.ENOENT, path)
@@ -88,6 +88,15 @@ def _absent(name: bytes, path: str) -> tuple[str | None, tuple[str, ...], OSErro
     base = os.path.realpath(directory or b".")
     made = [os.path.join(base, *rest[:count]) for count in range(1, len(rest))]
     return decode_lossless(os.path.join(base, *rest)), tuple(map(decode_lossless, made)), None
+
+
+def _no_directory(name: bytes) -> int:
+    """Why something that has this name is no directory: it may be a link that leads nowhere."""
+    try:
+        os.stat(name)
+    except OSError as error:
+        return error.errno or errno.ENOENT
+    return errno.ENOTDIR
 
 
 def _content(
