@@ -25,6 +25,7 @@ REASONS = {
         },
     ),
     "suite_pydantic_ai.py": Reasons({}),
+    "suite_hermes_agent.py": Reasons({}),
     "suite_deepagents.py": Reasons(
         {
             "test_write_existing_file_fails": "deepagents overwrites by contract; this release expects a refusal",
