@@ -175,10 +175,6 @@ class HermesSandbox(SandboxEnvironment):
     def _path(self, path: str) -> str:
         return path if self._directory is None else posixpath.join(self._directory, path)
 
-    def default_polling_interval(self) -> float:
-        """Seconds between looks at a command in the background."""
-        return 0.2
-
 
 _NOT_EXECUTABLE = 126
 """Exit code of a POSIX shell for a program that is there and cannot be run."""

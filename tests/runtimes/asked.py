@@ -15,7 +15,7 @@ OPTIONS: dict[str, Any] = json.loads(os.environ.get("HERMES_ENV_TEST_OPTIONS", "
 
 
 class Reasons:
-    """Tests of others that cannot hold, each with its reason. One that holds after all fails, as does an unknown name."""
+    """Tests of others that cannot hold, each with its reason; one that holds after all fails, as do unknown names."""
 
     def __init__(self, always: Mapping[str, str], **of_backend: Mapping[str, str]) -> None:
         self._reasons = {**always, **of_backend.get(BACKEND, {})}

@@ -137,7 +137,7 @@ def test_a_command_sees_the_directory_where_the_last_one_ended(terminal: Termina
 
 def test_output_is_both_streams_in_the_order_of_writing(terminal: TerminalEnvironment) -> None:
     """One stream, and nothing of ours in it."""
-    loop = 'i=0; while [ $i -lt 200 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done'
+    loop = "i=0; while [ $i -lt 200 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done"
     expected = "".join(f"out {number}\nerr {number}\n" for number in range(200))
     assert terminal.execute(loop)["output"] == expected
 

@@ -1,7 +1,7 @@
 """Terminal backends for Hermes agent: this folder is a plugin that its loader takes.
 
 ``~/.hermes/plugins/hermes_env`` is this folder or a link to it. The plugin registers a backend ``hermes_env_NAME`` for
-each backend that is installed; their options are read from variables ``HERMES_ENV_NAME_OPTION``, see `create`.
+each backend that is installed; their options are read from variables ``HERMES_ENV_NAME_OPTION``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from hermes_env import list_backends
-from hermes_env.adapters.hermes_agent._environment import TerminalEnvironment, create
+from hermes_env.adapters.hermes_agent._environment import TerminalEnvironment
 
-__all__ = ["TerminalEnvironment", "create", "register"]
+__all__ = ["TerminalEnvironment", "register"]
 
 
 def register(ctx: Any) -> None:

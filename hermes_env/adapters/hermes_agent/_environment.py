@@ -7,7 +7,7 @@ import errno
 import posixpath
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,9 +22,6 @@ from hermes_env import (
     HermesEnvError,
     OutcomeUnknown,
     Process,
-    load_backend,
-    open_environment,
-    options_from_environment,
 )
 
 NOT_ENTERED, TIMED_OUT, INTERRUPTED = 126, 124, 130
@@ -46,37 +43,6 @@ exit $s
 
 The file ``$2`` keeps that out of the command's own output, also when the command says `exit`.
 """
-
-
-def create(
-    backend: str,
-    *,
-    cwd: str,
-    timeout: int,
-    image: str | None = None,
-    backend_config: Mapping[str, Any] | None = None,
-    **_: Any,
-) -> TerminalEnvironment:
-    """Open an environment as Hermes agent asks for one.
-
-    Args:
-        backend: Name of the backend.
-        cwd: Where commands start; the environment's own directory where there is none of that name.
-        timeout: Seconds for each command without a limit of its own.
-        image: For a backend with an option of this name, unless it is given otherwise.
-        backend_config: Options of the backend; they win over the variables ``HERMES_ENV_<BACKEND>_<OPTION>``.
-        **_: What is not known here is not used.
-    """
-    kind = load_backend(backend)
-    options = {**options_from_environment(kind, backend), **(backend_config or {})}
-    if image and kind.Options is not None and "image" in kind.Options.model_fields and "container" not in options:
-        options.setdefault("image", image)
-    env = open_environment(backend, **options)
-    try:
-        return TerminalEnvironment(env, cwd=cwd, timeout=timeout)
-    except BaseException:
-        env.close()
-        raise
 
 
 class TerminalEnvironment:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from agent.terminal_env_provider import TerminalEnvironmentProvider
 
-from hermes_env import BackendInfo, list_backends
-from hermes_env.adapters.hermes_agent._environment import TerminalEnvironment, create
+from hermes_env import BackendInfo, list_backends, load_backend, open_environment, options_from_environment
+from hermes_env.adapters.hermes_agent._environment import TerminalEnvironment
 
 
 def provider(backend: str) -> Provider:
@@ -59,3 +60,34 @@ class Provider(TerminalEnvironmentProvider):
 
     def _info(self) -> BackendInfo:
         return next(info for info in list_backends() if info.name == self._backend)
+
+
+def create(
+    backend: str,
+    *,
+    cwd: str,
+    timeout: int,
+    image: str | None = None,
+    backend_config: Mapping[str, Any] | None = None,
+    **_: Any,
+) -> TerminalEnvironment:
+    """Open an environment as Hermes agent asks for one.
+
+    Args:
+        backend: Name of the backend.
+        cwd: Where commands start; the environment's own directory where there is none of that name.
+        timeout: Seconds for each command without a limit of its own.
+        image: For a backend with an option of this name, unless it is given otherwise.
+        backend_config: Options of the backend; they win over the variables ``HERMES_ENV_<BACKEND>_<OPTION>``.
+        **_: What is not known here is not used.
+    """
+    kind = load_backend(backend)
+    options = {**options_from_environment(kind, backend), **(backend_config or {})}
+    if image and kind.Options is not None and "image" in kind.Options.model_fields and "container" not in options:
+        options.setdefault("image", image)
+    env = open_environment(backend, **options)
+    try:
+        return TerminalEnvironment(env, cwd=cwd, timeout=timeout)
+    except BaseException:
+        env.close()
+        raise

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from .conftest import ROOT
+from tests.venvs import ROOT, python_of
 
 _LIMIT = 1500
 """Seconds for one suite: 30 on an idle machine."""
@@ -21,6 +21,7 @@ SUITES = {
     "inspect_ai": 44,
     "pydantic_ai": 40,
     "deepagents": 86,
+    "hermes_agent": 11,
 }
 """Tests of each suite, in the version of `tests/runtimes`: fewer would be a suite that was not found."""
 BACKENDS = ("local", "docker")
@@ -47,19 +48,18 @@ class Verdict:
 
     def names(self, outcome: str | None = None) -> set[str]:
         """Tests with an outcome: ``skipped``, ``failure``, ``error``; all of them without one."""
-        cases = ElementTree.parse(self.report).iter("testcase")  # noqa: S314 - written by pytest
+        cases = ET.parse(self.report).iter("testcase")
         return {case.attrib["name"] for case in cases if outcome is None or case.find(outcome) is not None}
 
     def left_out(self) -> set[str]:
         """Tests that were skipped, without those that are expected to fail."""
-        root = ElementTree.parse(self.report)  # noqa: S314
+        root = ET.parse(self.report)
         skipped = {case.attrib["name"]: case.find("skipped") for case in root.iter("testcase")}
         return {name for name, how in skipped.items() if how is not None and how.attrib["type"] != "pytest.xfail"}
 
 
 @pytest.fixture(scope="module")
 def verdicts(
-    python_of: Callable[[str], str],
     variables_of: Callable[[str], dict[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[tuple[str, str], Future[Verdict]]]:
@@ -87,9 +87,7 @@ def verdicts(
 
 
 @pytest.mark.parametrize(("runtime", "backend"), CASES)
-def test_a_runtime_is_content(
-    verdicts: dict[tuple[str, str], Future[Verdict]], runtime: str, backend: str
-) -> None:
+def test_a_runtime_is_content(verdicts: dict[tuple[str, str], Future[Verdict]], runtime: str, backend: str) -> None:
     """Every test of its suite holds, but for what has a reason in `tests/runtimes/conftest.py`; none is left out."""
     verdict = verdicts[runtime, backend].result(timeout=3 * _LIMIT)
     assert verdict.code == 0, verdict.said

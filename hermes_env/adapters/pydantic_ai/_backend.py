@@ -1,9 +1,4 @@
-"""Workspaces for pydantic-ai: every backend, by its structural protocols.
-
-``Agent(..., capabilities=[HermesWorkspace("docker", {"image": "…"})])`` gives each run a workspace; a
-`HermesWorkspaceBackend` is one for a single run. It is opened at its first use and never ended by a run: who holds it
-calls `destroy`, or `release` to leave it to others.
-"""
+"""One environment as a workspace backend of pydantic-ai."""
 
 from __future__ import annotations
 
@@ -11,23 +6,17 @@ import asyncio
 import contextlib
 import posixpath
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import workspaces
+from pydantic_ai.workspaces import CommandResult, FileEntry, WorkspaceRef, WorkspaceUnavailableError
 
 from hermes_env import BackendUnavailable, CommandCancelled, CommandTimeout, EnvironmentGone, OutcomeUnknown, aio
 
-from . import runtime
-
 if TYPE_CHECKING:
     from hermes_env import ExecResult
-    from hermes_env.files import Surveyed
+    from hermes_env.files import FileStat, Surveyed
 
-with runtime("pydantic-ai"):
-    from pydantic_ai import RunContext, workspaces
-    from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.workspaces import CommandResult, FileEntry, WorkspaceRef, WorkspaceUnavailableError
-
-__all__ = ["HermesWorkspace", "HermesWorkspaceBackend"]
 
 PROVIDER = "hermes_env"
 """Of the refs that are ours; their id is a ref of `hermes_env`, or a directory."""
@@ -35,39 +24,14 @@ _PREVIEW = 1 << 16
 """Bytes of each stream that an error about too much output carries."""
 
 
-@dataclass
-class HermesWorkspace(AbstractCapability[Any]):
-    """Gives runs a workspace in an environment: a new one, or the one that the message history names."""
-
-    backend: str
-    """Name of the backend, as for `hermes_env.open_environment`."""
-    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What a new environment is opened with: ``cwd``, ``env``, ``timeout`` and the options of the backend."""
-    _: KW_ONLY
-    attach_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The same for one that exists: what is needed to reach it."""
-    id: str | None = "hermes_workspace"
-
-    def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> HermesWorkspaceBackend | None:
-        """For a new environment, or for a ref that names one of this backend or the directory in `cwd`; else None."""
-        if ref is None:
-            return HermesWorkspaceBackend(self.backend, self.options)
-        ours = ref.id.startswith(f"{self.backend}://") or ref.id == self.options.get("cwd")
-        options = self.attach_options if "://" in ref.id else self.options
-        return HermesWorkspaceBackend(self.backend, options, ref=ref) if ours and ref.provider == PROVIDER else None
-
-
 class HermesWorkspaceBackend:
-    """One environment: commands, files and real paths.
+    """One environment: commands and files. It is opened, or what `ref` names is attached to, by the first operation.
 
     Where the backend can be attached to, the ref names the environment. Elsewhere (`local`, `ssh`) it names the
     directory, which is then what the workspace is: it must exist, and is gone when it does not.
     """
 
-    def __init__(
-        self, backend: str, options: Mapping[str, Any] | None = None, *, ref: WorkspaceRef | None = None
-    ) -> None:
-        """Describe it; the first operation opens it, or attaches to what `ref` names."""
+    def __init__(self, backend: str, options: Mapping[str, Any] | None = None, ref: WorkspaceRef | None = None) -> None:
         self._backend, self._options, self.ref = backend, dict(options or {}), ref
         self._opening = asyncio.Lock()
         self._env: aio.Environment | None = None
@@ -79,9 +43,11 @@ class HermesWorkspaceBackend:
             await self._env.close()
 
     async def release(self) -> None:
-        """Leave the environment to others, who have its ref; commands that still run are killed."""
-        if self._env is not None:
-            await (self._env.detach() if self._env.capabilities.reattach else self._env.close())
+        """Leave the environment as it is; its running commands are killed. A later operation attaches to it again."""
+        async with self._opening:
+            env, self._env, self._directory = self._env, None, ""
+        if env is not None:
+            await (env.detach() if env.capabilities.reattach else env.close())
 
     async def _open(self) -> aio.Environment:
         async with self._opening:
@@ -93,7 +59,7 @@ class HermesWorkspaceBackend:
                 here = await _look(self._env, ".")
                 if here.stat is None or here.real is None:
                     raise WorkspaceUnavailableError(f"the directory of {self.ref} is gone")
-                self.ref = self.ref or WorkspaceRef(provider=PROVIDER, id=here.real)
+                self.ref = self.ref or WorkspaceRef(provider=PROVIDER, id=self._options.get("cwd") or here.real)
                 self._directory = here.real
             return self._env
 
@@ -169,7 +135,7 @@ class HermesWorkspaceBackend:
         """One entry, symbolic links followed."""
         async with self._environment() as env:
             found = await env.files.stat(path)
-        return _entry(path, found.kind, found.size)
+        return _entry(path, found)
 
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
         """The entries of a directory, links followed."""
@@ -177,8 +143,7 @@ class HermesWorkspaceBackend:
             found = await env.files.list_dir(path)
             links = [each.path for each in found if each.kind == "symlink"]
             targets = (await env.files.survey(links, most=0)).files if links else {}
-        states = [(each.path, targets[each.path].stat if each.path in targets else each) for each in found]
-        return [_entry(name, state and state.kind, state and state.size) for name, state in states]
+        return [_entry(each.path, targets[each.path].stat if each.path in targets else each) for each in found]
 
     async def make_dir(self, path: str) -> None:
         """Make a directory and its parents."""
@@ -189,8 +154,7 @@ class HermesWorkspaceBackend:
         """Remove a file, a link or a tree; never the working directory or one above it."""
         async with self._environment() as env:
             found = await _look(env, path)
-            above = posixpath.join(found.real or "", "")
-            if not found.link and posixpath.join(self._directory, "").startswith(above):
+            if not found.link and found.real and f"{self._directory}/".startswith(posixpath.join(found.real, "")):
                 raise ValueError(f"{path} is the working directory or above it")
             await env.files.remove(path, recursive=True)
 
@@ -209,6 +173,8 @@ def _texts(done: ExecResult, most: int | None = None) -> dict[str, str]:
     return {name: data[:most].decode("utf-8", "replace") for name, data in streams.items()}
 
 
-def _entry(path: str, kind: str | None, size: int | None) -> FileEntry:
+def _entry(path: str, found: FileStat | None) -> FileEntry:
+    """One entry; a link that leads nowhere is no directory and has no size."""
+    kind, size = (found.kind, found.size) if found is not None else (None, None)
     name = posixpath.basename(path.rstrip("/"))
     return FileEntry(name=name, path=path, is_dir=kind == "directory", size=size if kind == "file" else None)
