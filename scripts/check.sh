@@ -10,12 +10,18 @@ step() {
   printf '== %s\n' "$*"
 }
 
+mkdir -p "$work"
+# Venvs that outside suites run in, made while other things are checked; a failure is told by the tests that need them.
+sh scripts/runtimes.sh >"$work/runtimes.log" 2>&1 &
+making=$!
+trap 'kill "$making" 2>/dev/null' 0
+
 step "format";  "$bin/ruff" format --check --quiet --output-format concise .
 step "lint";    "$bin/ruff" check --quiet --output-format concise .
 step "types";   "$bin/mypy" --no-error-summary
 step "tests, in two runs at once: what mostly waits for servers, and the rest"
-mkdir -p "$work"
-servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/ssh tests/integration/staged"
+wait "$making" || cat "$work/runtimes.log"
+servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/runtimes tests/integration/ssh tests/integration/staged"
 # A shell starts what runs in the background with Ctrl-C ignored, which some tests are about.
 # shellcheck disable=SC2086 # a list of words
 env --default-signal=INT,QUIT timeout -k 30 2400 "$bin/pytest" --no-header -q --durations 10 $servers >"$work/servers.log" 2>&1 &

@@ -13,7 +13,11 @@ if [ "${1-}" = --newest ]; then
   folder=$folder-newest
   shift
 fi
-[ $# -gt 0 ] || set -- inspect_ai pydantic_ai deepagents hermes_agent
+if [ $# = 0 ]; then
+  set -- inspect_ai pydantic_ai deepagents
+  # Nothing of hermes-agent's own dependencies is needed, so there is no newest set of them to try.
+  [ -n "$newest" ] || set -- "$@" hermes_agent
+fi
 mkdir -p "$folder"
 
 wanted() { # what each venv holds when no version is given

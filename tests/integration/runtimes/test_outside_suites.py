@@ -1,9 +1,10 @@
-"""What runtimes publish to judge environments, judges the adapters: every backend's adapter is the same code."""
+"""What runtimes publish to judge environments, judges the adapters, with the tests that we add to it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -40,21 +41,20 @@ SKIPPED = {
 
 @dataclass
 class Verdict:
-    """What a suite said."""
+    """What pytest said."""
 
     code: int
     said: str
     report: Path
 
-    def names(self, outcome: str | None = None) -> set[str]:
-        """Tests with an outcome: ``skipped``, ``failure``, ``error``; all of them without one."""
+    def tests(self, file: str) -> dict[str, ET.Element]:
+        """Reports of the tests of one file by name."""
         cases = ET.parse(self.report).iter("testcase")
-        return {case.attrib["name"] for case in cases if outcome is None or case.find(outcome) is not None}
+        return {case.attrib["name"]: case for case in cases if file in case.attrib["classname"].split(".")}
 
-    def left_out(self) -> set[str]:
+    def left_out(self, file: str) -> set[str]:
         """Tests that were skipped, without those that are expected to fail."""
-        root = ET.parse(self.report)
-        skipped = {case.attrib["name"]: case.find("skipped") for case in root.iter("testcase")}
+        skipped = {name: case.find("skipped") for name, case in self.tests(file).items()}
         return {name for name, how in skipped.items() if how is not None and how.attrib["type"] != "pytest.xfail"}
 
 
@@ -70,8 +70,9 @@ def verdicts(
         report = folder / f"{runtime}-{backend}.xml"
         command = [python_of(runtime), "-m", "pytest", "-q", "-c", "tests/runtimes/pytest.ini", f"--junit-xml={report}"]
         command += ["-o", "asyncio_mode=auto"] if runtime == "deepagents" else []
+        files = [f"tests/runtimes/{kind}_{runtime}.py" for kind in ("suite", "own")]
         done = subprocess.run(
-            [*command, f"tests/runtimes/suite_{runtime}.py"],
+            [*command, *(file for file in files if (ROOT / file).exists())],
             cwd=ROOT,
             env=variables_of(backend),
             stdin=subprocess.DEVNULL,
@@ -89,7 +90,22 @@ def verdicts(
 @pytest.mark.parametrize(("runtime", "backend"), CASES)
 def test_a_runtime_is_content(verdicts: dict[tuple[str, str], Future[Verdict]], runtime: str, backend: str) -> None:
     """Every test of its suite holds, but for what has a reason in `tests/runtimes/conftest.py`; none is left out."""
-    verdict = verdicts[runtime, backend].result(timeout=3 * _LIMIT)
+    verdict = verdicts[runtime, backend].result(timeout=4 * _LIMIT)
     assert verdict.code == 0, verdict.said
-    assert len(verdict.names()) == SUITES[runtime], verdict.said
-    assert verdict.left_out() == SKIPPED.get((runtime, backend), {}).keys(), verdict.said
+    assert len(verdict.tests(f"suite_{runtime}")) == SUITES[runtime], verdict.said
+    assert verdict.left_out(f"suite_{runtime}") == SKIPPED.get((runtime, backend), {}).keys(), verdict.said
+    assert not verdict.left_out(f"own_{runtime}"), verdict.said
+
+
+@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes a minute: set HERMES_ENV_SLOW=1 to run it")
+@pytest.mark.parametrize(
+    ("runtime", "module"),
+    [("inspect_ai", "inspect_ai.py"), ("pydantic_ai", "pydantic_ai"), ("deepagents", "deepagents.py")],
+)
+def test_types_are_those_of_the_runtime(runtime: str, module: str, tmp_path: Path) -> None:
+    """Each adapter is checked strictly against the types of the runtime that it is for."""
+    command = [sys.executable, "-m", "mypy", "--python-executable", python_of(runtime), "--strict", "--config-file", ""]
+    command += ["--follow-imports", "silent", "--namespace-packages", "--explicit-package-bases"]
+    command += ["--cache-dir", str(tmp_path), f"hermes_env/adapters/{module}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
