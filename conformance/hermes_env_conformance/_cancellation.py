@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hermes_env import CommandCancelled, CommandTimeout, HermesEnvError, OutcomeUnknown
@@ -25,32 +27,31 @@ class CancellationLaws:
     def test_killed_when_it_is_new(self, lab: Lab) -> None:
         """A command that is killed right after it was started never goes on, and leaves nothing."""
         with trials(lab) as found:
+            ended = []
             for delay in (0.0, 0.002, 0.01)[: lab.scale(2, 3, 3)]:
-                trial = found.trial()
-                assert trial is not None
+                ended.append(trial := found.trial())
                 trial.start()
                 time.sleep(delay)
                 trial.cancel()
                 _expect(trial.outcome(), CommandCancelled)
-                trial.expect_never_dispatched()
+            found.expect_never_dispatched(*ended)
 
     @law(covers=["new: timeout", "staging: timeout"])
     def test_timed_out_when_it_is_new(self, lab: Lab) -> None:
         """A deadline that passes before anything could start ends the command as any other does."""
         with trials(lab) as found:
+            ended = []
             for seconds in (0.0001, 0.005, 0.02)[: lab.scale(2, 3, 3)]:
-                trial = found.trial()
-                assert trial is not None
+                ended.append(trial := found.trial())
                 trial.start(timeout=seconds)
                 _expect(trial.outcome(), CommandTimeout)
-                trial.expect_over()
+            found.expect_over(*((trial, 0, 1) for trial in ended))
 
     @law(covers=["staging: kill"])
     def test_killed_while_its_stdin_is_produced(self, lab: Lab) -> None:
         """A kill while the caller's own iterable has the next word ends the command, which takes no more of it."""
         with trials(lab) as found:
             trial, gate, asked = found.trial(), threading.Event(), list[int]()
-            assert trial is not None
             trial.start(stdin=_slow(gate, asked, found.secret))
             lab.until(lambda: asked, "stdin is asked for")
             trial.cancel()
@@ -64,7 +65,6 @@ class CancellationLaws:
         """A deadline that passes while the caller's own iterable has the next word ends the command in time."""
         with trials(lab) as found:
             trial, gate, asked = found.trial(), threading.Event(), list[int]()
-            assert trial is not None
             with lab.soon("the error"):
                 process = trial.start(stdin=_slow(gate, asked, found.secret), timeout=lab.moment)
                 lab.until(lambda: asked or process.state == "cancelled", "stdin is asked for")
@@ -83,7 +83,6 @@ class CancellationLaws:
 
         with trials(lab) as found:
             trial = found.trial()
-            assert trial is not None
             trial.start(":", stdin=broken())
             _expect(trial.outcome(), ZeroDivisionError)
             trial.expect_over()
@@ -93,7 +92,6 @@ class CancellationLaws:
         """A kill ends a running command and what it started, and nothing else."""
         with trials(lab) as found:
             trial = found.trial()
-            assert trial is not None
             trial.start(f"({UNTIL_GO}; : >on) & {UNTIL_GO}")
             trial.until_started()
             trial.cancel()
@@ -107,11 +105,13 @@ class CancellationLaws:
     def test_timed_out_while_it_runs(self, lab: Lab) -> None:
         """A deadline ends a running command and what it started, and nothing else."""
         with trials(lab) as found:
-            trial = found.trial()
-            assert trial is not None
-            trial.start(f"({UNTIL_GO}; : >on) & {UNTIL_GO}", timeout=2 * lab.moment)
-            _expect(trial.outcome(), CommandTimeout)
-            trial.expect_over()
+            for seconds in lab.deadlines():
+                trial = found.trial()
+                trial.start(f"({UNTIL_GO}; : >on) & {UNTIL_GO}", timeout=seconds)
+                _expect(trial.outcome(), CommandTimeout)
+                if trial.has_started():
+                    break
+            trial.expect_over(least=1)
 
     @law("streaming", "kill_scope=command", covers=["dispatched: the caller's callback raises"])
     def test_an_error_of_the_callers_callback_ends_it(self, lab: Lab) -> None:
@@ -122,7 +122,6 @@ class CancellationLaws:
 
         with trials(lab) as found:
             trial = found.trial()
-            assert trial is not None
             trial.start(f"echo x; {UNTIL_GO}", on_output=fail)
             _expect(trial.outcome(), ZeroDivisionError)
             trial.expect_over(least=1)
@@ -131,47 +130,44 @@ class CancellationLaws:
     def test_a_kill_races_with_the_end(self, lab: Lab) -> None:
         """A kill at the very end gives either the whole result or a cancellation, never something between."""
         with trials(lab) as found:
+            ended, races = [], []
             for delay in (0.05, 0.0, 0.08, 0.02, 0.11)[: lab.scale(3, 5, 5)]:
-                trial = found.trial()
-                assert trial is not None
-                process = trial.start("sleep 0.05; printf whole; exit 0")
-                trial.until_started()
-                time.sleep(delay)
-                process.kill()
-                try:
-                    result = process.wait(lab.patience)
-                except CommandCancelled:
-                    trial.expect_runs(least=1)
-                    continue
-                equal("exit code and state of a result", (0, "finished"), (result.exit_code, result.state))
-                same_bytes("stdout of a result", b"whole", result.stdout)
-                trial.expect_runs(least=1)
+                ended.append(trial := found.trial())
+                races.append(partial(_race, trial, delay))
+            lab.together(races)
+            found.expect_over(*((trial, 1, 1) for trial in ended))
 
     @law(covers=["finished: kill", "finished: timeout"])
     def test_what_comes_after_the_end_changes_nothing(self, lab: Lab) -> None:
         """A deadline that passes, and a kill that comes, after the end leave the result as it was."""
         with trials(lab) as found:
-            trial = found.trial()
-            assert trial is not None
-            process = trial.start("printf out; exit 4", timeout=lab.moment + 0.5)
-            first = process.wait(lab.patience)
-            time.sleep(max(0.0, lab.moment + 0.55 - first.duration))
+            for seconds in lab.deadlines():
+                trial = found.trial()
+                process = trial.start("printf out; exit 4", timeout=seconds)
+                end = time.monotonic() + seconds
+                with contextlib.suppress(CommandTimeout):  # It was too slow for this one.
+                    process.wait(lab.patience)
+                    break
+            time.sleep(max(0.0, end + 0.05 - time.monotonic()))
             process.kill()
             process.terminate()
             again = process.wait(lab.patience)
             equal("exit code, stdout, state", (4, b"out", "finished"), (again.exit_code, again.stdout, again.state))
             trial.expect_runs(least=1)
 
-    @law(covers=["cancelled: kill"])
+    @law(covers=["cancelled: kill", "cancelled: timeout"])
     def test_a_cancelled_command_stays_cancelled(self, lab: Lab) -> None:
-        """Every wait of every caller raises the cancellation; another kill is no error."""
+        """Every wait raises the cancellation; another kill, or a deadline that passes then, changes nothing."""
         with trials(lab) as found:
-            trial = found.trial()
-            assert trial is not None
-            process = trial.start()
-            trial.until_started()
-            process.kill()
-            for again in (process.kill, process.terminate, lambda: None):
+            for seconds in lab.deadlines():
+                trial = found.trial()
+                process = trial.start(timeout=seconds)
+                end = time.monotonic() + seconds
+                process.kill()
+                if not isinstance(first := trial.outcome(), CommandTimeout):  # That was too slow for this one.
+                    break
+            _expect(first, CommandCancelled)
+            for again in (process.kill, process.terminate, lambda: time.sleep(max(0.0, end + 0.05 - time.monotonic()))):
                 again()
                 _expect(trial.outcome(), CommandCancelled)
             trial.expect_over()
@@ -284,7 +280,7 @@ class CancellationLaws:
                 trial.strike()
                 trial.until_started()
                 trial.release()
-                lab.sh("sleep 0.1; : >go", cwd=trial.place)
+                lab.sh("sleep 0.05; : >go", cwd=trial.place)
                 _expect_truth(trial, 7)
 
     @law(covers=["dispatched: lost link", "unknown: kill"])
@@ -302,6 +298,20 @@ class CancellationLaws:
                 _expect(trial.outcome(), (CommandCancelled, OutcomeUnknown))
                 lab.sh(": >go", cwd=trial.place)
                 trial.expect_runs()
+
+
+def _race(trial: Trial, delay: float) -> None:
+    """Kill a command about when it ends; what is told of it is one of the two."""
+    process = trial.start("sleep 0.05; printf whole; exit 0")
+    trial.until_started()
+    time.sleep(delay)
+    process.kill()
+    try:
+        result = process.wait(trial.lab.patience)
+    except CommandCancelled:
+        return
+    equal("exit code and state of a result", (0, "finished"), (result.exit_code, result.state))
+    same_bytes("stdout of a result", b"whole", result.stdout)
 
 
 def _slow(gate: threading.Event, asked: list[int], secret: str) -> Iterator[bytes]:

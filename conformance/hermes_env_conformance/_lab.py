@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from hermes_env import BaseEnvironment, ExecResult
 
 WORKSPACE = "/tmp"  # noqa: S108 - inside the environment, where the laws make private directories of their own
-UNTIL_GO = "n=0; while [ ! -e go ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+TURN = 0.02
+"""Seconds between two looks of a script that waits for a file."""
+UNTIL_GO = f"n=0; while [ ! -e go ] && [ $n -lt 5000 ]; do n=$((n+1)); sleep {TURN}; done"
 """Script that waits for the file ``go``, two minutes at most: what a failing law leaves behind ends by itself."""
 _CLOSE = 10.0
 """Seconds for an environment to close; one that takes longer is left behind."""
@@ -93,7 +95,7 @@ class Bench:
         if self._moment is None:
             start = time.monotonic()
             self.env.exec("true")
-            self._moment = 0.15 + 15 * (time.monotonic() - start)
+            self._moment = 0.08 + 15 * (time.monotonic() - start)
         return self._moment
 
     def abandon(self) -> None:
@@ -165,6 +167,15 @@ class Lab:
     def moment(self) -> float:
         """Seconds that are enough for a command to start and do a little."""
         return self.bench.moment
+
+    @property
+    def while_longer(self) -> float:
+        """Seconds in which a command that still waits for a file would have seen it, and left its sign."""
+        return TURN + self.moment / 2
+
+    def deadlines(self) -> Iterator[float]:
+        """Seconds to try as a command's deadline, each longer than the last, until it gets far enough in that time."""
+        yield from (self.moment * factor for factor in (1, 3, 9))
 
     @property
     def root(self) -> str:
