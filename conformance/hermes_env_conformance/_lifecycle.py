@@ -113,10 +113,10 @@ class LifecycleLaws:
     @law()
     def test_the_environments_timeout_holds_for_every_command(self, lab: Lab) -> None:
         """A timeout given when an environment is opened ends a command that has none, and a command's own wins."""
-        env = lab.open(timeout=0.1)
+        env = lab.open(timeout=0.05)
         with lab.soon("the error"), pytest.raises(TimeoutError):
             env.exec("sleep 600")
-        equal("with a longer timeout of its own", 0, env.exec("sleep 0.15", timeout=lab.patience).exit_code)
+        equal("with a longer timeout of its own", 0, env.exec("sleep 0.1", timeout=lab.patience).exit_code)
 
     @law()
     def test_every_error_leaves_it_usable(self, lab: Lab) -> None:

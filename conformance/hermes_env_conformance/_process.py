@@ -345,7 +345,7 @@ END
 def _tree(lab: Lab) -> str:
     """A script whose children are hard to find; each leaves a growing file as its sign of life."""
     beat = {
-        name: f"n=0; while [ $n -lt 600 ]; do n=$((n+1)); echo x >>{lab.path(name)}; sleep 0.05; done"
+        name: f"n=0; while [ $n -lt 1500 ]; do n=$((n+1)); echo x >>{lab.path(name)}; sleep 0.02; done"
         for name in ("child", "nested", "nohup", "session")
     }
     own_session = f"setsid sh -c '{beat['session']}'" if _has(lab, "setsid") else beat["session"]
@@ -365,7 +365,7 @@ def _expect_stillness(lab: Lab) -> None:
     size = "cat child nested nohup session 2>/dev/null | wc -c"
     first = int(lab.sh(size).stdout)
     holds(first > 0, "the children never ran, so the law says nothing")
-    time.sleep(0.1 + lab.moment)
+    time.sleep(2 * lab.while_longer)
     equal("signs of life a while later", first, int(lab.sh(size).stdout))
 
 

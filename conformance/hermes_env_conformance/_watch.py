@@ -31,9 +31,8 @@ n=0; while [ $(wc -l <looks) -lt $((old+2)) ] && [ $n -lt 2400 ]; do n=$((n+1));
 """
 
 _FIND = """
-for d in "${TMPDIR:-/var/tmp}" /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do
-  [ -d "$d" ] && find "$d" -maxdepth DEPTH -xdev -type f -newer mark ! -path "*/proc/*" -exec grep -lsF -f needle {} +
-done 2>/dev/null | grep -v "^$PWD/needle$"
+find "${TMPDIR:-/var/tmp}" /tmp /var/tmp /dev/shm "${HOME:-/tmp}" "$PWD" -maxdepth DEPTH -xdev -type f -newer mark \
+  ! -path "*/proc/*" ! -path "$PWD/needle" -exec grep -lsF -f needle {} + 2>/dev/null
 :
 """
 
