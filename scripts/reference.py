@@ -19,6 +19,7 @@ from pathlib import Path
 import hermes_env
 from hermes_env import BackendInfo, BaseEnvironment, Capabilities, ExecResult, StdinMode, list_backends
 from hermes_env_conformance import CHAPTERS, LAWS
+from hermes_env_conformance._cells import EVENTS, STATES, matrix
 
 ROOT = Path(__file__).parents[1]
 PART = re.compile(r"<!-- begin ([\w./-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -151,7 +152,11 @@ def laws() -> str:
 
 CANCELLATION = ROOT / "tests/integration/staged/test_cancellation.py"
 ENDINGS = re.compile(r"kill|timeout|terminate|wait_that|background|runs_once")
-STATES = ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown")
+
+
+def states_and_events() -> str:
+    """For every state of a command and everything that may happen to it: how many laws, or why it cannot be."""
+    return _table(("state", *EVENTS), matrix())
 
 
 def cancellation() -> str:
@@ -251,6 +256,7 @@ PARTS: dict[str, Callable[[], str]] = {
         contract,
         hooks,
         laws,
+        states_and_events,
         cancellation,
         endings,
     )

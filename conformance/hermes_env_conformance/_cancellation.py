@@ -174,7 +174,7 @@ class CancellationLaws:
 
     # -- with faults on the way -----------------------------------------------------------------------------------
 
-    @law(covers=["staging: kill", "staged: kill", "dispatched: kill"])
+    @law(covers=["staging: kill", "staged: kill", "dispatched: kill", "cancelled: late upload"])
     def test_killed_on_its_way(self, lab: Lab) -> None:
         """A command that is killed while a request of it is under way never runs, also when the request lands later."""
         with trials(lab) as found:
@@ -186,6 +186,18 @@ class CancellationLaws:
                 _expect(trial.outcome(), CommandCancelled)
                 trial.landed()
                 trial.expect_never_dispatched()
+
+    @law(covers=["cancelled: SDK error", "cancelled: lost link"])
+    def test_an_error_after_a_kill_is_no_news(self, lab: Lab) -> None:
+        """A command whose request fails after it was killed is told as cancelled, and has not run."""
+        with trials(lab) as found:
+            for _, make in found.armed("stdin", "script", "launch", kind="stall"):
+                trial = make()
+                trial.start()
+                trial.strike()
+                trial.cancel()
+                _expect(trial.outcome(), CommandCancelled)
+                trial.expect_over(most=0)
 
     @law(covers=["staging: timeout", "staged: timeout", "dispatched: timeout"])
     def test_timed_out_on_its_way(self, lab: Lab) -> None:
@@ -215,6 +227,19 @@ class CancellationLaws:
                     _expect(trial.outcome(), HermesEnvError, f"{kind} of {step}")
                     trial.expect_over(most=0)
 
+    @law(covers=["staging: lost link", "staged: lost link"])
+    def test_a_link_lost_during_an_upload_runs_nothing(self, lab: Lab) -> None:
+        """When the link is lost while an upload is under way it is an error, nothing runs, and nothing stays."""
+        with trials(lab) as found:
+            for step, make in found.armed("stdin", "script", kind="cut"):
+                trial = make()
+                trial.start(":")
+                trial.strike()
+                trial.release()
+                _expect(trial.outcome(), HermesEnvError, f"a link lost during the upload of {step}")
+                trial.landed()
+                trial.expect_over(most=0)
+
     @law(covers=["dispatched: SDK error"])
     def test_a_refused_dispatch_is_an_error(self, lab: Lab) -> None:
         """A request that the provider refuses for certain is an error of the environment, and nothing ran."""
@@ -236,7 +261,7 @@ class CancellationLaws:
                 trial.start("exit 7")
                 _expect_truth(trial, 7)
 
-    @law(covers=["staging: late upload", "staged: late upload"])
+    @law(covers=["staging: late upload", "staged: late upload", "cancelled: late upload"])
     def test_a_late_upload_is_erased(self, lab: Lab) -> None:
         """An upload that lands after its command was given up is erased, and nothing runs."""
         with trials(lab) as found:
@@ -298,6 +323,35 @@ class CancellationLaws:
                 _expect(trial.outcome(), (CommandCancelled, OutcomeUnknown))
                 lab.sh(": >go", cwd=trial.place)
                 trial.expect_runs()
+
+    @law(covers=["dispatched: lost link", "unknown: timeout"])
+    def test_a_deadline_without_a_link_changes_nothing(self, lab: Lab) -> None:
+        """A deadline after the link was lost ends the command, or leaves it unknown; every wait tells the same."""
+        with trials(lab) as found:
+            for _, make in found.armed("launch", kind="cut"):
+                trial = make()
+                trial.start(timeout=3 * lab.moment)
+                trial.strike()
+                trial.release()
+                first = trial.outcome()
+                _expect(first, (CommandTimeout, OutcomeUnknown))
+                time.sleep(3 * lab.moment if isinstance(first, OutcomeUnknown) else 0.0)
+                equal("what the next wait tells", type(first), type(trial.outcome()))
+                lab.sh(": >go", cwd=trial.place)
+                trial.expect_runs()
+
+    @law(covers=["finished: SDK error", "finished: lost link"])
+    def test_what_has_ended_asks_nobody(self, lab: Lab) -> None:
+        """A result that is there is told again without any request, though every request would fail."""
+        with trials(lab) as found:
+            trial = found.trial()
+            process = trial.start("printf out; exit 4")
+            process.wait(lab.patience)
+            with found.all_fail():
+                process.kill()
+                again = process.wait(lab.patience)
+            equal("exit code, stdout, state", (4, b"out", "finished"), (again.exit_code, again.stdout, again.state))
+            trial.expect_runs(least=1)
 
 
 def _race(trial: Trial, delay: float) -> None:

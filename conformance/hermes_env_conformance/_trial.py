@@ -66,6 +66,16 @@ class Trials:
         self.lab.skip_unless(found, f"no way to make {' or '.join(steps)} go wrong by {kind!r}")
         return found
 
+    @contextmanager
+    def all_fail(self) -> Iterator[None]:
+        """Every request that a command would make in the block fails; none may be made."""
+        steps: tuple[Step, ...] = ("stdin", "script", "launch")
+        armed = [fault for step in steps if (fault := self.faults.arm(step, "refuse")) is not None]
+        yield
+        for fault in armed:
+            holds(not fault.struck.is_set(), "a request was made for a command that had ended")
+            self.faults.disarm(fault)
+
     def end(self) -> None:
         """Demand that nothing else was touched and that no file holds the secret."""
         self.faults.end()
