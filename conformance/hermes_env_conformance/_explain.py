@@ -39,7 +39,6 @@ def reasons() -> dict[str, str]:
     return {name: reason for chapter in tomllib.loads(text).values() for name, reason in chapter.items()}
 
 
-
 def known_faults() -> dict[str, list[tuple[str, str]]]:
     """For each law the broken environments that are known to fail it: name and kind of fault."""
     text = resources.files(__package__).joinpath("known_faults.json").read_text(encoding="utf-8")

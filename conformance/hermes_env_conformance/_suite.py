@@ -11,6 +11,7 @@ from hermes_env import BaseEnvironment, open_environment
 
 from ._aio import AioLaws
 from ._cancellation import CancellationLaws
+from ._cancellation_faults import CancellationFaultLaws
 from ._faults import Faults, HookFaults
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
@@ -37,6 +38,7 @@ _BENCH = pytest.StashKey[Bench]()
 class ConformanceSuite(
     AioLaws,
     LifecycleLaws,
+    CancellationFaultLaws,
     CancellationLaws,
     SecrecyLaws,
     ToolLaws,

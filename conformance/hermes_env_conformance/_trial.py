@@ -222,3 +222,13 @@ def trials(lab: Lab) -> Iterator[Trials]:
         found.end()
     finally:
         found.faults.end()
+
+
+def expect_error(
+    error: BaseException | None, kinds: type[BaseException] | tuple[type[BaseException], ...], what: str = "it"
+) -> None:
+    """Demand that a command ended by an error of one of these kinds."""
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    names = " or ".join(kind.__name__ for kind in wanted)
+    came = "a result" if error is None else f"{type(error).__name__}: {error}"
+    holds(isinstance(error, kinds), f"{what} must end by {names}, not by {came}")
