@@ -147,7 +147,9 @@ def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
     nonce = command.nonce.encode()
     if result.exit_code != GUARD_STATUS or nonce not in opening:
         return
-    word = opening.partition(nonce)[2].split(maxsplit=1)[0]
+    word, *more = opening.partition(nonce)[2].split(maxsplit=2)
+    if word == b"lacks" and more:
+        raise Unsupported(f"the environment lacks {more[0].decode('ascii', 'replace')}, which stdin needs; nothing ran")
     if word == b"yash":
         raise Unsupported("/bin/sh is yash, which cannot carry text that is not ASCII; nothing ran")
     raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")

@@ -22,6 +22,10 @@ from hermes_env_conformance import CHAPTERS, LAWS
 from hermes_env_conformance._cells import EVENTS, STATES, matrix
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.backends.bare import FRAMED_NEEDS, OPERATIONS, REFUSED, STAGED_NEEDS  # noqa: E402 - found by the line above
+
 PART = re.compile(r"<!-- begin ([\w./-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 KEEPS_AND_COSTS = {
@@ -182,6 +186,22 @@ def endings() -> str:
     return _table(("what holds", "proven on"), rows)
 
 
+def shells() -> str:
+    """What works where a tool is missing, as `tests/integration/shells/test_missing.py` proves it."""
+    rows = [
+        (f"`{tool}`", ", ".join(OPERATIONS[name] for name in refused)) for tool, refused in REFUSED.items() if refused
+    ]
+    free = ", ".join(f"`{tool}`" for tool, refused in REFUSED.items() if not refused)
+    text = [f"Without one of {free}: everything works.", _table(("without", "is refused, naming the tool"), rows)]
+    staged = ", ".join(f"`{tool}`" for tool in STAGED_NEEDS)
+    text += [
+        f"An environment that stages files, or has only command text, is refused when it is opened without {staged}."
+    ]
+    framed = [(f"`{tool}`", f"stdin whose length is {length}") for tool, length in FRAMED_NEEDS.items()]
+    text += ["Where a transport cannot half-close (a capability), stdin has to be framed:"]
+    return "\n\n".join([*text, _table(("without", "is refused, naming the tool"), framed)])
+
+
 def included(path: str) -> str:
     """A file of this repository as a code block."""
     language = {".py": "python", ".toml": "toml"}[Path(path).suffix]
@@ -259,6 +279,7 @@ PARTS: dict[str, Callable[[], str]] = {
         states_and_events,
         cancellation,
         endings,
+        shells,
     )
 }
 
