@@ -13,7 +13,7 @@ from hermes_env._errors import BackendUnavailable, InvalidArgument
 from hermes_env.tools import FilePolicy
 
 from . import _failure
-from ._edit_commands import Name, Options, OptionsFile, Yes  # noqa: TC001 - typer reads them
+from ._parameters import Options, OptionsFile, Where, Yes  # noqa: TC001 - typer reads them
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ _POLICIES: dict[str, Callable[[str], FilePolicy]] = {
 
 
 def mcp(
-    name: Name,
+    name: Where,
     option: Options = None,
     options_file: OptionsFile = None,
     http: Annotated[
