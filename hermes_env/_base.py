@@ -129,11 +129,6 @@ class BaseEnvironment(BackendHooks):
         for state in list(self._sessions) if self._life.usable else ():
             state.erase(self)
 
-    def _rest(self) -> None:
-        """End all that this client does in the environment, and leave it open."""
-        self._end_sessions()
-        self._life.kill_all()
-
     def _end(self, end: Callable[[], None]) -> None:
         if self._life.end(self._before_close, end, after=self._after_close):
             logger.debug("closed %s", type(self).__name__)
@@ -314,18 +309,9 @@ class BaseEnvironment(BackendHooks):
             Unsupported: There is no such shell, or no such power.
             StagingError: No directory inside takes private files.
         """
-        from ._session import Session, SessionState
+        from ._session import open_session
 
-        name = None if shell is None else _validate.check_path("shell", shell)
-        state = SessionState(user=user, shell=name)
-        command = state.opening(self, cwd, env)
-        self._sessions.add(state)
-        try:
-            state.opened(self._complete(command))
-        except BaseException:
-            state.erase(self)
-            raise
-        return Session(self, state)
+        return open_session(self, cwd=cwd, variables=env, user=user, shell=shell)
 
     def _command(self, cmd: object, *, stdin: StdinLike | None = None, **settings: Any) -> Command:
         """Check everything that can be checked before anything runs."""

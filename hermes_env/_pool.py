@@ -220,7 +220,8 @@ class EnvironmentPool:
     def _rested(self, env: BaseEnvironment) -> bool:
         """Whether it can be handed out again; commands that still run there are killed."""
         try:
-            env._rest()  # noqa: SLF001 - one framework
+            env._end_sessions()  # noqa: SLF001 - one framework
+            env._life.kill_all()  # noqa: SLF001
             return self._fit(env)
         except Exception as error:  # noqa: BLE001 - whatever it is, this one is not handed out again
             logger.debug("an environment is not used again: %s", type(error).__name__)

@@ -384,3 +384,23 @@ def require_stored(result: ExecResult) -> None:
 def nothing_ran(start: float) -> ExecResult:
     """The result of a command whose turn never came."""
     return ExecResult(NO_EXIT_CODE, b"", b"", 0, 0, time.monotonic() - start, "new")
+
+
+def open_session(
+    env: BaseEnvironment,
+    *,
+    cwd: str | None,
+    variables: Mapping[str, str] | None,
+    user: str | None,
+    shell: str | None,
+) -> Session:
+    """Open a session; see `BaseEnvironment.session`."""
+    state = SessionState(user=user, shell=None if shell is None else _validate.check_path("shell", shell))
+    command = state.opening(env, cwd, variables)
+    env._sessions.add(state)  # noqa: SLF001 - one framework
+    try:
+        state.opened(env._complete(command))  # noqa: SLF001
+    except BaseException:
+        state.erase(env)
+        raise
+    return Session(env, state)

@@ -30,7 +30,7 @@ def session() -> list[Row]:
                         lambda kept=kept: kept.exec("true"),  # type: ignore[misc]
                         lambda: env.exec("true"),
                         rounds=60,
-                        budget=8.0,
+                        budget=5.0,
                         against="env.exec of `true`",
                     )
                 )
