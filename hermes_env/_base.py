@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ._launch import Channel, StdinLike, Stream
     from ._probe import Probe
     from ._result import ExecResult
-    from ._session import Session, SessionState
+    from ._session import Session
+    from ._session_state import SessionState
     from .files import Files
 
 logger = logging.getLogger("hermes_env")

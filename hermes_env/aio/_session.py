@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hermes_env import _base, _validate
 from hermes_env._errors import CommandFailed, CommandTimeout
-from hermes_env._session import SessionState, nothing_ran, require_stored
+from hermes_env._session_state import SessionState, nothing_ran, require_stored
 
 from ._bridge import in_thread
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hermes_env._launch import StdinLike, Stream
     from hermes_env._process import Process as SyncProcess
     from hermes_env._result import ExecResult
-    from hermes_env._session import Planned
+    from hermes_env._session_state import Planned
 
     from ._environment import Environment, Process
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from hermes_env import HermesEnvError, _session_script
-from hermes_env._session import Session, SessionState
+from hermes_env._session import Session
+from hermes_env._session_state import SessionState
 from hermes_env.aio import _session as awaited
 
 from ._broken import Broken, mutant
