@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import shutil
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -183,6 +184,8 @@ class SharesState(Patched):
         def opened(state: Any, result: Any) -> None:
             original(state, result)
             first.append(state.directory)
+            if len(first) > 1:
+                shutil.rmtree(state.directory)
             state.directory = first[0]
 
         return opened
