@@ -22,6 +22,7 @@ _EXPORTS = {
     "CommandFailed": "_errors",
     "CommandTimeout": "_errors",
     "Emit": "_launch",
+    "EndMarks": "_marks",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FileChanged": "_errors",
@@ -55,6 +56,7 @@ _EXPORTS = {
     "Write": "files",
     "WriteResult": "files",
     "attach": "_registry",
+    "check_variables": "_validate",
     "list_backends": "_registry",
     "load_backend": "_registry",
     "open_environment": "_registry",
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     from ._launch import StdinSource as StdinSource
     from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
+    from ._marks import EndMarks as EndMarks
     from ._options import BackendOptions as BackendOptions
     from ._options import options_from_arguments as options_from_arguments
     from ._owner import owner_is_gone as owner_is_gone
@@ -111,6 +114,7 @@ if TYPE_CHECKING:
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
     from ._staged import StagedEnvironment as StagedEnvironment
+    from ._validate import check_variables as check_variables
     from .files import Change as Change
     from .files import Files as Files
     from .files import FileStat as FileStat

@@ -13,7 +13,7 @@ from . import _validate
 from ._command import Carriage, Command, prepare
 from ._errors import CommandFailed, EnvironmentGone, Unsupported
 from ._hooks import BackendHooks
-from ._killer import kill_from_inside
+from ._killer import kill_until_found
 from ._life import Life
 from ._pipe import PipeDispatcher
 from ._process import Process
@@ -306,8 +306,7 @@ class BaseEnvironment(BackendHooks):
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """End one command's tree from a second command; None when it has ended already."""
-        user = getattr(channel, "user", None)
-        report = kill_from_inside(self._dispatcher, command_id, grace, user=user)
+        report = kill_until_found(self._dispatcher, command_id, channel, grace)
         logger.debug("kill of %s: %s", command_id, report)
         return report
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from ._command import Command
@@ -12,10 +13,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._dispatcher import Dispatcher
+    from ._launch import Channel
 
 _WITHIN = 5.0
 """Seconds for the script, on top of the grace, after which the kill is unconfirmed."""
 _LONGEST_GRACE = 3600.0
+_APPEARS = 3.0
+"""Seconds for a service to make the process of a command that it has accepted."""
+
+
+def kill_until_found(
+    dispatcher: Callable[[Command], Dispatcher], command_id: str, channel: Channel, grace: float
+) -> KillReport:
+    """Run the kill script, again while it found nothing and the channel says that its command has not ended.
+
+    Services answer a start before the process exists. Channels of such services have a method ``ended``.
+
+    Raises:
+        HermesEnvError: See `kill_from_inside`.
+    """
+    user, ended = getattr(channel, "user", None), getattr(channel, "ended", None)
+    end = time.monotonic() + _APPEARS
+    while True:
+        report = kill_from_inside(dispatcher, command_id, grace, user=user)
+        if report.killed or ended is None or ended() or time.monotonic() > end:
+            return report
 
 
 def kill_from_inside(
