@@ -6,6 +6,8 @@ from pydantic import Field, SecretStr, field_validator
 
 from hermes_env import BackendOptions
 
+from ._sandbox import split_volume
+
 DAY = 86_400
 """Seconds; the longest that Modal lets a sandbox live."""
 
@@ -61,10 +63,3 @@ class ModalOptions(BackendOptions):
             if not name or not path.startswith("/") or mode not in ("", "ro"):
                 raise ValueError("a volume is VOLUME:/path or VOLUME:/path:ro")
         return volumes
-
-
-def split_volume(text: str) -> tuple[str, str, str]:
-    """Name, path and mode of a volume."""
-    name, _, rest = text.partition(":")
-    path, _, mode = rest.partition(":")
-    return name, path, mode

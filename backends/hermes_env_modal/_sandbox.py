@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from hermes_env import BackendUnavailable, EnvironmentGone, owner_is_gone, owner_labels
 
 from ._failures import is_sdk_error
-from ._options import split_volume
 
 if TYPE_CHECKING:
     from ._options import ModalOptions
@@ -119,6 +118,13 @@ def _await_start(session: Session, box: Any, seconds: float) -> None:
     code = session.run(_try(box), seconds, f"start of sandbox {box.object_id}")
     if code != _READY_CODE:
         raise BackendUnavailable(f"the image has no /bin/sh that runs (exit code {code})", reason="not_installed")
+
+
+def split_volume(text: str) -> tuple[str, str, str]:
+    """Name, path and mode of a volume."""
+    name, _, rest = text.partition(":")
+    path, _, mode = rest.partition(":")
+    return name, path, mode
 
 
 async def _try(box: Any) -> int:
