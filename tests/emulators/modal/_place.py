@@ -1,0 +1,170 @@
+"""Where the commands of a sandbox run: the process below which they are, and the line to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from tests.emulators._guard import descendants
+from tests.emulators._namespace import children
+from tests.emulators._processes import kill_marked
+
+MARK = "MODAL_SANDBOX_ID"
+"""Variable that the vendor gives every process of a sandbox; by it this emulator finds what it has to end."""
+TOOLS = "/__modal/.bin/modal-sandbox-fs-tools"
+"""The program that the SDK calls for files (SDK sandbox/_filesystem)."""
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_INIT = os.path.join(_HERE, "_init.py")
+TOOLS_SOURCE = os.path.join(_HERE, "_fs_tools.py")
+PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+_UNSHARE = ("unshare", "--pid", "--fork", "--mount", "--kill-child")
+Ended = Callable[[str, tuple[str, int]], None]
+
+
+@functools.cache
+def can_isolate() -> bool:
+    """Whether a private root can be made here: root, `unshare`, and a kernel that lays one file system over another."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        return False
+    is_up = False
+    with tempfile.TemporaryDirectory() as place:
+        plan = {"isolated": True, "place": place, "volumes": [], "home": "/root", "tools": _tools()}
+        here, there = socket.socketpair()
+        with here:
+            with there:
+                command = [*_UNSHARE, PYTHON, "-I", "-S", _INIT, *[str(there.fileno())] * 2]
+                tried = subprocess.Popen(command, pass_fds=[there.fileno()], stderr=subprocess.DEVNULL)
+            with contextlib.suppress(ConnectionError):
+                here.sendall(_framed(plan))
+            with contextlib.suppress(ConnectionError):
+                is_up = b"up" in here.recv(100)
+        tried.wait()
+    return is_up
+
+
+def _tools() -> list[str]:
+    with open(TOOLS_SOURCE, encoding="utf-8") as file:
+        return [TOOLS, f"#!{PYTHON} -IS\n{file.read()}"]
+
+
+def _framed(request: dict[str, Any]) -> bytes:
+    body = json.dumps(request).encode()
+    return struct.pack("!I", len(body)) + body
+
+
+class Place:
+    """The first process of a sandbox.
+
+    Args:
+        sandbox: Its id.
+        place: An empty directory for it.
+        on_end: Told the name of each command that ended, and how.
+    """
+
+    def __init__(self, sandbox: str, place: str, on_end: Ended) -> None:
+        self._sandbox, self._place, self._on_end = sandbox, place, on_end
+        self._starting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._turn = asyncio.Lock()
+        self._listener: asyncio.Task[None] | None = None
+        self._holder: subprocess.Popen[bytes] | None = None
+        self.is_isolated = False
+        self.pid = 0
+        """The first process, as this machine counts."""
+
+    async def open(self, volumes: list[tuple[str, str, bool]], *, isolated: bool, home: str, network: bool) -> None:
+        """Make it, and wait until it is up."""
+        self.is_isolated = isolated and can_isolate()
+        plan = {"isolated": self.is_isolated, "place": self._place, "volumes": volumes, "home": home, "tools": _tools()}
+        self._requests, requests = socket.socketpair()
+        replies_here, replies = socket.socketpair()
+        unshare = [*_UNSHARE, *([] if network else ["--net"])] if self.is_isolated else []
+        ends = [str(requests.fileno()), str(replies.fileno())]
+        with requests, replies:
+            self._holder = await asyncio.to_thread(
+                subprocess.Popen,
+                [*unshare, PYTHON, "-I", "-S", _INIT, *ends],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[requests.fileno(), replies.fileno()],
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                start_new_session=True,
+            )
+        await self._send(plan, [])
+        self._replies, self._line = await asyncio.open_connection(sock=replies_here)
+        if not await self._replies.readline():
+            raise RuntimeError("the sandbox's first process did not come up; its own message is above")
+        self.pid = children(self._holder.pid)[0] if self.is_isolated else self._holder.pid
+        self._listener = asyncio.create_task(self._listen())
+
+    @property
+    def root(self) -> str:
+        """Its root directory, as this machine sees it."""
+        return f"/proc/{self.pid}/root" if self.is_isolated else "/"
+
+    async def _listen(self) -> None:
+        while line := await self._replies.readline():
+            reply = json.loads(line)
+            if "ended" in reply:
+                status = ("code", reply["code"]) if "code" in reply else ("signal", reply["signal"])
+                self._on_end(reply["ended"], status)
+            else:
+                self._starting.pop(reply.get("started") or reply["failed"]).set_result(reply)
+        for waiting in self._starting.values():
+            waiting.set_exception(EOFError("the sandbox has ended"))
+
+    async def start(
+        self, name: str, argv: list[str], env: dict[str, str], cwd: str, streams: list[int]
+    ) -> dict[str, Any]:
+        """Start a command with these three streams; what came of it: ``started``, or ``failed`` and why."""
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._starting[name] = answer
+        if argv[0] == TOOLS and not self.is_isolated:
+            argv = [PYTHON, "-I", "-S", TOOLS_SOURCE, *argv[1:]]
+        env = {**env, MARK: self._sandbox}
+        await self._send({"do": "start", "name": name, "argv": argv, "env": env, "cwd": cwd}, streams)
+        return await answer
+
+    async def kill(self, name: str) -> None:
+        """Kill the group of a command."""
+        await self._send({"do": "kill", "name": name}, [])
+
+    async def _send(self, request: dict[str, Any], streams: list[int]) -> None:
+        async with self._turn:
+            await asyncio.to_thread(self._send_all, _framed(request), streams)
+
+    def _send_all(self, request: bytes, streams: list[int]) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._requests, [request[:4]], streams)
+            self._requests.sendall(request[4:])
+
+    async def end(self) -> None:
+        """End every process; returns when all are gone."""
+        if self._holder is None:
+            return
+        await asyncio.to_thread(self._end, self._holder)
+        if self._listener is not None:
+            await self._listener
+        self._line.close()
+
+    def _end(self, holder: subprocess.Popen[bytes]) -> None:
+        # The first process goes when nobody can tell it anything; the kernel ends its process table with it.
+        below = [] if self.is_isolated else descendants(holder.pid)
+        self._requests.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            holder.wait(2)
+        for pid in (self.pid, *below):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        holder.wait()
+        kill_marked(MARK, self._sandbox)
