@@ -60,25 +60,23 @@ class Session:
         token = _credentials.find(options)
         self.sdk = load()
         self.source = token.source
-        self.loop: asyncio.AbstractEventLoop
         with translated(f"connection to Modal with the token of {token.source}"):
-            self.client = self._connect(token, options.open_timeout)
+            future = self.sdk.Client.from_credentials(token.ident, token.secret, _future=True)
+            self.client = _result(future, options.open_timeout, "connection to Modal")
+            try:
+                self.loop = self._greet(options.open_timeout)
+            except BaseException:
+                self.client.close(_future=True)
+                raise
 
-    def _connect(self, token: _credentials.Token, seconds: float) -> Any:
-        loops: list[asyncio.AbstractEventLoop] = []
-        told = threading.Event()
-
-        def tell(_: object) -> None:
-            # A future of the SDK calls back on the thread of the loop that all of its work runs on.
-            loops.append(asyncio.get_running_loop())
-            told.set()
-
-        future = self.sdk.Client.from_credentials(token.ident, token.secret, _future=True)
-        future.add_done_callback(tell)
-        client = _result(future, seconds, "connection to Modal")
-        told.wait()
-        self.loop = loops[0]
-        return client
+    def _greet(self, seconds: float) -> asyncio.AbstractEventLoop:
+        """Have the token checked; the loop on which the SDK does all of its work."""
+        while True:
+            future, caller = self.client.hello(_future=True), _Caller()
+            future.add_done_callback(caller)
+            _result(future, seconds, "greeting to Modal")
+            if (loop := caller.loop()) is not None:
+                return loop
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float, what: str) -> T:
         """Do work on the SDK's loop, and wait `seconds` at most; an interrupt of the waiting cancels it.
@@ -101,6 +99,25 @@ class Session:
     def close(self) -> None:
         """Give up every connection."""
         self.run(self.client.close.aio(), _CLOSE, "end of a connection to Modal")
+
+
+class _Caller:
+    """Notes where a future of the SDK calls back: on its loop, or here when it was done before it was asked to."""
+
+    def __init__(self) -> None:
+        self._here = threading.get_ident()
+        self._told = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __call__(self, _: object) -> None:
+        if threading.get_ident() != self._here:
+            self._loop = asyncio.get_running_loop()
+        self._told.set()
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop; None when it cannot be told."""
+        self._told.wait()
+        return self._loop
 
 
 def _result(future: concurrent.futures.Future[T], seconds: float, what: str) -> T:

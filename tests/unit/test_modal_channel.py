@@ -292,3 +292,24 @@ def test_a_slice_fits_into_the_buffer_of_the_sdk() -> None:
     from modal.io_streams import TASK_COMMAND_ROUTER_MAX_BUFFER_SIZE
 
     assert _stdin.SLICE <= TASK_COMMAND_ROUTER_MAX_BUFFER_SIZE
+
+
+def test_only_the_loop_of_the_sdk_is_taken_for_it() -> None:
+    """A future that was done already calls back here, where a loop of the caller's own may run."""
+    from hermes_env_modal._session import _Caller
+
+    async def here() -> Any:
+        caller = _Caller()
+        caller(None)
+        return caller.loop()
+
+    async def there(caller: _Caller) -> Any:
+        caller(None)
+        return asyncio.get_running_loop()
+
+    assert asyncio.run(here()) is None
+    caller, seen = _Caller(), list[Any]()
+    thread = threading.Thread(target=lambda: seen.append(asyncio.run(there(caller))))
+    thread.start()
+    thread.join()
+    assert caller.loop() is seen[0]
