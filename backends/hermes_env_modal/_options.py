@@ -43,10 +43,10 @@ class ModalOptions(BackendOptions):
     tags: dict[str, str] = Field(default_factory=dict)
     """Tags of the new sandbox, besides our own."""
 
-    timeout: int = Field(DAY, gt=0, le=DAY)
-    """Seconds until Modal ends the sandbox whatever it does."""
+    ttl: int = Field(DAY, gt=0, le=DAY)
+    """Seconds until Modal ends the sandbox whatever it does; the SDK calls it ``timeout``."""
     idle_timeout: int | None = Field(3600, gt=0)
-    """Seconds without a running command until Modal ends the sandbox, `timeout` at most; None leaves it to that."""
+    """Seconds without a running command until Modal ends the sandbox, `ttl` at most; None leaves it to that."""
     open_timeout: float = Field(300.0, gt=0)
     """Seconds for the sandbox to start; building an image takes minutes."""
 

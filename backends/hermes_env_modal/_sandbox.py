@@ -54,7 +54,7 @@ def create(session: Session, options: ModalOptions) -> Any:
 
 def _tags(options: ModalOptions) -> dict[str, str]:
     own = owner_labels(secrets.token_hex(16))
-    expires = str(int(datetime.now(UTC).timestamp()) + options.timeout)
+    expires = str(int(datetime.now(UTC).timestamp()) + options.ttl)
     return {**options.tags, **own, MACHINE_TAG: _machine(own), EXPIRES_TAG: expires}
 
 
@@ -81,8 +81,8 @@ async def _create(session: Session, options: ModalOptions, tags: dict[str, str])
         secrets=[sdk.Secret.from_name(name, **_place(session, options)) for name in options.secrets],
         block_network=options.block_network,
         workdir=options.workdir,
-        timeout=options.timeout,
-        idle_timeout=None if options.idle_timeout is None else min(options.idle_timeout, options.timeout),
+        timeout=options.ttl,
+        idle_timeout=None if options.idle_timeout is None else min(options.idle_timeout, options.ttl),
         client=session.client,
     )
 
@@ -170,7 +170,7 @@ def expires_at(session: Session, box: Any) -> datetime | None:
 
 def lifetime(options: ModalOptions) -> datetime:
     """When a sandbox that was just made ends."""
-    return datetime.now(UTC) + timedelta(seconds=options.timeout)
+    return datetime.now(UTC) + timedelta(seconds=options.ttl)
 
 
 def remove(session: Session, box: Any) -> None:

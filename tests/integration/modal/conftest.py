@@ -13,7 +13,7 @@ from hermes_env import BaseEnvironment, open_environment
 from tests.emulators.modal.client import Emulator
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "modal"
-LIVE_OPTIONS: dict[str, Any] = {"app": "hermes-env-tests", "timeout": 2400, "idle_timeout": 300}
+LIVE_OPTIONS: dict[str, Any] = {"app": "hermes-env-tests", "ttl": 2400, "idle_timeout": 300}
 """A live sandbox lasts forty minutes at most, and goes when it is idle."""
 Open = Callable[..., BaseEnvironment]
 

@@ -10,13 +10,16 @@ import pytest
 
 from hermes_env import BaseEnvironment, open_environment
 from hermes_env_conformance import ConformanceSuite
+from hermes_env_conformance._faults import Faults
 from tests.emulators.modal._switches import SDK_VERSION
 from tests.emulators.modal.client import Emulator
 from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS, at
+from tests.integration.modal.worker_faults import WorkerFaults
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _service(shared: Emulator | None) -> Iterator[None]:
+    TestConformance.emulator = shared
     with at(shared):
         yield
 
@@ -33,3 +36,8 @@ class TestConformance(ConformanceSuite):
     def open_environment(self, **settings: object) -> BaseEnvironment:
         """A sandbox of the emulator, or a live one."""
         return open_environment(self.backend, **{**(LIVE_OPTIONS if LIVE else {}), **settings})
+
+    def faults(self, env: BaseEnvironment) -> Faults:
+        """Starts of commands go wrong at the worker, between the SDK and the service."""
+        around_hooks = super().faults(env)
+        return around_hooks if self.emulator is None else WorkerFaults(self.emulator, env, around_hooks)
