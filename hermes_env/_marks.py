@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._launch import Launch, Stream
 
-WRAPPER = (
-    'r(){ shift;if command -v setsid >/dev/null 2>&1;then (exec setsid /bin/sh -c "$@" 2>&3 3>&-);'
+_WRAPPER = (
+    '_r(){ shift;if %s;then (exec setsid /bin/sh -c "$@" 2>&3 3>&-);'
     'else (exec /bin/sh -c "$@" 2>&3 3>&-);fi;};'
-    'm(){ until printf "\\036%s %s\\n" "$1" "$2";do sleep 0.05||return;done;};'
-    'trap : HUP INT TERM;{ r "$@";set -- "$1" "$?";m "$@";m "$@" >&3;} 3>&2 2>/dev/null;exit "$2"'
+    '_m(){ until printf "\\036%%s %%s\\n" "$1" "$2";do sleep 0.05||return;done;};'
+    'trap : HUP INT TERM;{ _r "$@";set -- "$1" "$?";_m "$@";_m "$@" >&3;} 3>&2 2>/dev/null;exit "$2"'
 )
-"""Runs a script as the leader of its own session, then writes an end mark with its exit code on both streams.
+"""Runs a script, then writes an end mark with its exit code on both streams.
 
 ``$1`` is the mark's secret, the rest goes to ``/bin/sh -c``. The marks tell what transports do not: that all
 output of the main process has come (a connection that is cut, or only slow, looks like its end), that it ended while a
 background child holds its streams, and that it was started at all.
 No variable is set: any name may be one of the caller's. Its own complaints ("Killed") go to /dev/null. A command may
-have made its streams non-blocking and full, so the mark is tried again.
+have made its streams non-blocking and full, so the mark is tried again. Names of one letter are aliases in mksh (`r`).
 """
+_SESSION = "command -v setsid >/dev/null 2>&1"
+_NO_GROUP = "! (IFS=' ';read -r x </proc/$$/stat&&set -- ${x##*') '}&&[ \"$3\" = $$ ])&&" + _SESSION
+"""The wrapper does not lead a process group: the third word behind the name of its program is the group's leader."""
 
 
 class EndMarks:
@@ -35,14 +38,17 @@ class EndMarks:
         self._secret = secrets.token_hex(16)
         self._marks: dict[Stream, EndMark] = {"stdout": EndMark(self._secret), "stderr": EndMark(self._secret)}
 
-    def argv(self, launch: Launch, *, setup: str = "") -> list[str]:
+    def argv(self, launch: Launch, *, setup: str = "", one_group: bool = False) -> list[str]:
         """The command line that runs a launch under the wrapper.
 
         Args:
             launch: What to run.
             setup: Shell text that goes ahead, such as ``exec </dev/null;``.
+            one_group: Where the service starts the wrapper as the leader of a process group, the command stays in it,
+                so that the service can end both. Otherwise it leads a session of its own.
         """
-        return ["/bin/sh", "-c", setup + WRAPPER, "sh", self._secret, launch.script, "sh", *launch.args]
+        script = setup + _WRAPPER % (_NO_GROUP if one_group else _SESSION)
+        return ["/bin/sh", "-c", script, "sh", self._secret, launch.script, "sh", *launch.args]
 
     def feed(self, stream: Stream, data: bytes) -> bytes:
         """What of the data is the command's; the start of a mark is kept until the rest has come."""

@@ -143,7 +143,7 @@ class ModalEnvironment(BaseEnvironment):
     def _launch(self, launch: Launch) -> Channel:
         check_variables(launch.env)
         marks, with_stdin = EndMarks(), launch.stdin is not None
-        argv = marks.argv(launch, setup="" if with_stdin else _NO_STDIN)
+        argv = marks.argv(launch, setup="" if with_stdin else _NO_STDIN, one_group=True)
         _check_argv(argv)
         start = self._start(argv, launch, with_stdin=with_stdin)
         what = f"start of a command in sandbox {self._ident()}"

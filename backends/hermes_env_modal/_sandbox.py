@@ -198,7 +198,7 @@ async def _terminate_tagged(session: Session, options: ModalOptions, tags: dict[
 
 async def _tagged(session: Session, options: ModalOptions, tags: dict[str, str]) -> list[Any]:
     app = await _app(session, options, create=False)
-    found = session.sdk.Sandbox.list(app_id=app.app_id, tags=tags, client=session.client)
+    found = session.sdk.Sandbox.list.aio(app_id=app.app_id, tags=tags, client=session.client)
     return [box async for box in found]
 
 

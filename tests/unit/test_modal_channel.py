@@ -278,7 +278,7 @@ def test_the_longest_script_fits() -> None:
     """A script of the declared length fits beside the wrapper."""
     limit = _environment.ModalEnvironment.capabilities.max_script_bytes
     assert limit is not None
-    _environment._check_argv(EndMarks().argv(Launch("x" * limit), setup=_environment._NO_STDIN))
+    _environment._check_argv(EndMarks().argv(Launch("x" * limit), setup=_environment._NO_STDIN, one_group=True))
 
 
 @pytest.mark.parametrize(("given", "told"), [(None, None), (0.5, 61), (10.0, 70), (86_400.0, None), (1e9, None)])

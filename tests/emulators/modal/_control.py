@@ -32,7 +32,7 @@ def authenticate(call: Call) -> None:
     if given != (call.state.token_id, call.state.token_secret):
         raise GRPCError(Status.UNAUTHENTICATED, "Token ID is malformed or unknown")
     needs_more = call.name.endswith("V2") or call.name == "SandboxGetCommandRouterAccess"
-    if needs_more and not call.state.mint.accepts(call.metadata("x-modal-auth-token"), "workspace"):
+    if needs_more and not call.state.mint.accepts(call.metadata("x-modal-auth-token"), "workspace", revocable=False):
         raise GRPCError(Status.UNAUTHENTICATED, "the auth token is not valid, or not any more")
 
 
