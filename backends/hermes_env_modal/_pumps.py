@@ -8,7 +8,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ._stdin import Stdin
+from ._failures import refused
+from ._stdin import AGAIN, Stdin
 
 Stream = Literal["stdout", "stderr"]
 _HELD = 4 << 20
@@ -49,7 +50,8 @@ class Pumps:
         self.loop = asyncio.get_running_loop()
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.exited = False
-        self.stdin = Stdin(self.loop, lambda error: self.events.put(Lost("stdin", error)))
+        self.stdin = Stdin(self.loop, self._answers, lambda error: self.events.put(Lost("stdin", error)))
+        self._process = process
         self._waiting = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -59,17 +61,40 @@ class Pumps:
         self._tasks = [asyncio.create_task(_quiet(each)) for each in work]
 
     async def _receive(self, stream: Stream, source: Any) -> None:
-        try:
-            async for data in source:
-                self.events.put(Output(stream, data))
-                self._waiting += len(data)
-                if self._waiting > _HELD:
-                    self._room.clear()
-                    await self._room.wait()
-        except Exception as error:  # noqa: BLE001 - the framework's thread raises it
-            self.events.put(Lost("output", error))
-            return
+        failures = 0
+        while True:
+            try:
+                async for data in source:
+                    failures = 0
+                    await self._keep(Output(stream, data))
+                break
+            except Exception as error:  # noqa: BLE001 - the framework's thread raises it
+                failures += 1
+                if failures > AGAIN or not await self._answers(error):
+                    self.events.put(Lost("output", error))
+                    return
         self.events.put(Output(stream, b""))
+
+    async def _keep(self, output: Output) -> None:
+        self.events.put(output)
+        self._waiting += len(output.data)
+        if self._waiting > _HELD:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _answers(self, error: BaseException) -> bool:
+        """Whether the worker is there after a call to it failed for good: then the call is worth another try.
+
+        Streams are counted by offset. Those of all commands share a connection, and the SDK gives each up after ten
+        failures in a row: calls of one that break the connection would end the others.
+        """
+        if refused(error):
+            return False
+        try:
+            await self._process.poll.aio()
+        except Exception:  # noqa: BLE001 - the first error is told
+            return False
+        return True
 
     async def _wait(self, process: Any) -> None:
         try:

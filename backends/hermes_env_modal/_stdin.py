@@ -6,13 +6,15 @@ import asyncio
 import collections
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ._failures import closed_stdin
 
 SLICE = 4 << 20
 """Bytes of one message, which is one round trip: the SDK takes 16 MiB, and copies each some four times (SDK 1.6.4)."""
+AGAIN = 2
+"""Further tries of a call, after the ten of the SDK, as long as the worker is there."""
 
 
 class Stdin:
@@ -21,8 +23,14 @@ class Stdin:
     The service counts bytes by their offset, so that a message that is sent again is not taken twice.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        answers: Callable[[BaseException], Awaitable[bool]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
         self._loop = loop
+        self._answers = answers
         self._failed = failed
         self._pieces: collections.deque[memoryview] = collections.deque()
         self._held = 0
@@ -109,11 +117,23 @@ class Stdin:
             stdin.write(piece)
         if last:
             stdin.write_eof()
-        await stdin.drain.aio()
+        await self._drain(stdin)
         with self._changed:
             self._held -= sum(map(len, taken))
             self._changed.notify_all()
         return last
+
+    async def _drain(self, stdin: Any) -> None:
+        """Send what the SDK's buffer holds; what failed stays in it and is sent from the same offset."""
+        for _ in range(AGAIN):
+            try:
+                await stdin.drain.aio()
+            except Exception as error:
+                if closed_stdin(error) or not await self._answers(error):
+                    raise
+            else:
+                return
+        await stdin.drain.aio()
 
     def _take_out(self) -> list[memoryview]:
         taken, size = [], 0

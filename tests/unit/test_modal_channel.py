@@ -33,11 +33,12 @@ class Drain:
 class Writer:
     """The SDK's writer of stdin, as far as `Stdin` uses it."""
 
-    def __init__(self, fail_at: int | None = None, error: Exception | None = None) -> None:
+    def __init__(self, fail_at: int | None = None, error: Exception | None = None, times: int = 100) -> None:
         self.messages: list[tuple[bytes, bool]] = []
         self.drain = Drain(self)
         self._buffer, self._eof = bytearray(), False
-        self._fail_at, self._error = fail_at, error
+        self._fail_at, self._error, self._times = fail_at, error, times
+        self.failures = 0
 
     def write(self, data: memoryview) -> None:
         """Buffer bytes."""
@@ -49,18 +50,22 @@ class Writer:
 
     def take(self) -> None:
         """One message."""
-        if self._error is not None and len(self.messages) == self._fail_at:
+        if self._error is not None and len(self.messages) == self._fail_at and self.failures < self._times:
+            self.failures += 1
             raise self._error
         self.messages.append((bytes(self._buffer), self._eof))
         self._buffer.clear()
 
 
-def run(writer: Writer, feed: Callable[[Stdin], None]) -> list[BaseException]:
+def run(writer: Writer, feed: Callable[[Stdin], None], *, alive: bool = False) -> list[BaseException]:
     """Send on a loop what a thread feeds; what was told to have failed."""
     failed: list[BaseException] = []
 
+    async def answers(_: BaseException) -> bool:
+        return alive
+
     async def work() -> None:
-        stdin = Stdin(asyncio.get_running_loop(), failed.append)
+        stdin = Stdin(asyncio.get_running_loop(), answers, failed.append)
         feeder = threading.Thread(target=feed, args=(stdin,))
         feeder.start()
         await stdin.send(writer)
@@ -130,6 +135,15 @@ def test_after_a_failed_message_nothing_more_is_sent(closed: bool) -> None:
     assert refused == [BrokenPipeError]
     assert [(len(data), eof) for data, eof in writer.messages] == [(SLICE, False)]
     assert failed == ([] if closed else [error])
+
+
+def test_a_message_is_sent_again_while_the_worker_is_there() -> None:
+    """A message that failed for good is sent from the same offset, and again a few times only."""
+    writer = Writer(0, ConnectionError("gone"), times=2)
+    assert run(writer, lambda stdin: stdin.feed(memoryview(b"all")), alive=True) == []
+    assert writer.messages == [(b"all", True)]
+    writer = Writer(0, ConnectionError("gone"))
+    assert len(run(writer, lambda stdin: stdin.feed(memoryview(b"all")), alive=True)) == 1 and writer.failures == 3
 
 
 # -- the end ------------------------------------------------------------------------------------------------------
