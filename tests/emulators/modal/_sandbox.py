@@ -103,19 +103,19 @@ class Sandbox:
         """Make its place, and run its entrypoint."""
         os.makedirs(self.directory, mode=0o755)
         blocked = self.definition.network_access.network_access_type == api_pb2.NetworkAccess.BLOCKED
-        await self.place.open(volumes, isolated=self.switches.isolated, home=self._home, network=not blocked)
+        await self.place.open(volumes, isolated=self.switches.isolated, home=self.switches.workdir, network=not blocked)
         argv = list(self.definition.entrypoint_args) or ["sleep", "172800"]
         self.entry = await self.run(ENTRY, argv, {}, self.definition.workdir)
 
     @property
     def _home(self) -> str:
-        return self.switches.workdir if self.switches.isolated else self.directory
+        return self.switches.workdir if self.place.is_isolated else self.directory
 
     def environ(self) -> dict[str, str]:
         """Variables of its processes."""
         base = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": self._home if not self.place.is_isolated else "/root",
+            "HOME": "/root" if self.place.is_isolated else self.directory,
             "LANG": "C.UTF-8",
             "MODAL_TASK_ID": self.task_id,
         }
@@ -150,7 +150,8 @@ class Sandbox:
         devnull = os.open(os.devnull, os.O_WRONLY)
         out = stdout if kept[0] else devnull
         streams = [stdin, out, out if merged else stderr if kept[1] else devnull]
-        run = Exec(name, argv, Stdin(stdin_here), Output(stdout_here), Output(stderr_here))
+        counts_late = self.switches.stdin_counted == "answered"
+        run = Exec(name, argv, Stdin(stdin_here, counts_late=counts_late), Output(stdout_here), Output(stderr_here))
         self.execs[name] = run
         try:
             came = await self.place.start(name, argv, {**self.environ(), **env}, cwd or self._home, streams)
@@ -165,8 +166,7 @@ class Sandbox:
 
     def _not_started(self, run: Exec, came: dict[str, Any]) -> None:
         if self.switches.start_failure == "code":
-            os_missing = "No such file" in came["text"]
-            run.finish(("code", 127 if os_missing else 126), wait_for_pipe_end=True)
+            run.finish(("code", 127 if "No such file" in came["text"] else 126), wait_for_pipe_end=True)
             return
         del self.execs[run.name]
         run.forget()

@@ -53,6 +53,9 @@ class State:
     token_id: str = field(default_factory=lambda: f"ak-{secrets.token_hex(11)}")
     token_secret: str = field(default_factory=lambda: f"as-{secrets.token_hex(11)}")
     mint: Mint = field(default_factory=Mint)
+    """Of the tokens for workers."""
+    short: Mint = field(default_factory=Mint)
+    """Of the control plane's short-lived tokens."""
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)

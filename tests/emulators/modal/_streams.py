@@ -100,10 +100,15 @@ class Stdin:
 
     A byte counts as written at the moment when the pipe has taken it: a call that is cut off after that may be made
     again, and what the pipe has is dropped from it.
+
+    Args:
+        pipe: The end that is written.
+        counts_late: Bytes count as written when a whole call is done, which is wrong.
     """
 
-    def __init__(self, pipe: int) -> None:
+    def __init__(self, pipe: int, *, counts_late: bool = False) -> None:
         self.written = 0
+        self._counts_late = counts_late
         self.closed = False
         self._pipe: int | None = pipe
         self._turn = asyncio.Lock()
@@ -125,6 +130,8 @@ class Stdin:
             if self._pipe is None:
                 raise Refused("stdin is closed" if self.closed else "the process has exited")
             await self._hand_over(fresh)
+            if self._counts_late:
+                self.written += len(fresh)
             if eof:
                 self.closed = True
                 self.reader_gone()
@@ -141,7 +148,7 @@ class Stdin:
             except BrokenPipeError:
                 self.reader_gone()
                 continue
-            self.written += count
+            self.written += 0 if self._counts_late else count
             data = data[count:]
 
     async def _room(self, pipe: int) -> None:

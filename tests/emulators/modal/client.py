@@ -60,6 +60,17 @@ class Emulator(EmulatorClient):
             else:
                 os.environ["MODAL_SERVER_URL"] = before
 
+    def vanish(self, sandbox: str, state: str = "terminated") -> None:
+        """The provider takes something away without being asked.
+
+        Args:
+            sandbox: Whose.
+            state: How the sandbox ends: ``terminated``, ``timeout``, ``idle_timeout``, ``internal_failure``, or
+                ``forgotten``: the control plane does not know it any more either. Or ``worker``: its worker is gone,
+                with everything on it, and the control plane has not noticed.
+        """
+        super().vanish(sandbox, state)
+
     def revoke(self) -> None:
         """Tokens that workers were given are worth nothing from now on, however long they were to live."""
         self._ask("POST", "revoke")
