@@ -108,7 +108,7 @@ class Router:
         for fault in call.faults:
             if fault.kind in ("abort", "hold_inside"):
                 cut = int(fault.value)
-                await run.stdin.write(offset, data[:cut], eof=False)
+                await run.stdin.write(offset, data[:cut], eof=False, is_whole=fault.kind != "abort")
                 offset, data = offset + len(data[:cut]), data[cut:]
                 if fault.kind == "abort":
                     call.drop(fault)

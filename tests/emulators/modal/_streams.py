@@ -115,8 +115,14 @@ class Stdin:
         self._changes = Changes()
         os.set_blocking(pipe, False)
 
-    async def write(self, offset: int, data: bytes, *, eof: bool) -> None:
+    async def write(self, offset: int, data: bytes, *, eof: bool, is_whole: bool = True) -> None:
         """Hand over the bytes that the pipe does not have yet, and close it after them.
+
+        Args:
+            offset: Where they begin.
+            data: The bytes.
+            eof: Nothing follows.
+            is_whole: This is a whole call and not the first part of one that is cut off.
 
         Raises:
             Refused: They begin behind what was written, the stream is closed, or its reader has gone.
@@ -130,7 +136,7 @@ class Stdin:
             if self._pipe is None:
                 raise Refused("stdin is closed" if self.closed else "the process has exited")
             await self._hand_over(fresh)
-            if self._counts_late:
+            if self._counts_late and is_whole:
                 self.written += len(fresh)
             if eof:
                 self.closed = True

@@ -46,5 +46,6 @@ def box(emulator: Emulator, client: modal.Client, app: modal.App) -> Iterator[mo
     emulator.forget()
     yield made
     emulator.heal()
-    made.terminate()
+    if made.object_id in emulator.sandboxes():
+        made.terminate()
     made.detach()
