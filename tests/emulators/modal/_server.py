@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures.thread  # noqa: F401  # not to be looked for as another user
 import contextlib
 import os
+import resource
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 def serve(switches: Switches, *, user: str | None, ready: int) -> None:
     """Serve on 127.0.0.1 and write one JSON line with addresses and token to the descriptor `ready`."""
     root = prepare("modal", user)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     install(root)
-    can_isolate(root)
     asyncio.run(_serve(root, switches, ready))
     os._exit(0)
 
@@ -61,6 +63,7 @@ async def _serve(root: str, switches: Switches, ready: int) -> None:
         "url": f"http://127.0.0.1:{link.getsockname()[1]}",
         "control": f"http://{control_host}:{control_port}",
         "root": root,
+        "isolates": switches.isolated and can_isolate(root),
         "token_id": state.token_id,
         "token_secret": state.token_secret,
     }

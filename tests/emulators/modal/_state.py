@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from grpclib import GRPCError, Status
 
 from tests.emulators._faults import Faults, Log
+from tests.emulators._processes import by_mark
 
+from ._place import MARK
 from ._sandbox import Result, Sandbox
 from ._tokens import Mint
 from ._worker import Worker
@@ -178,7 +180,8 @@ class State:
     def describe(self, sandbox: str) -> dict[str, Any]:
         """Everything that a test may ask."""
         chosen = [box for box in self.sandboxes.values() if sandbox in ("", box.id)]
-        return {"sandboxes": {box.id: box.describe() for box in chosen}}
+        pids = by_mark(MARK)
+        return {"sandboxes": {box.id: box.describe(pids.get(box.id, [])) for box in chosen}}
 
     async def close(self) -> None:
         """End every sandbox."""

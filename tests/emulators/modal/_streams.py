@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tempfile
 from collections.abc import AsyncIterator
+from tempfile import SpooledTemporaryFile
 
 _READ = 256 << 10
+_IN_MEMORY = 256 << 10
+"""Longer output is kept in a file: thousands of short ones would need as many descriptors."""
 
 
 class Changes:
@@ -31,18 +33,17 @@ class Output:
     """Everything that a command wrote to one stream. It is read from the pipe whether or not anybody asks for it.
 
     Args:
-        pipe: The end that is read; None is a stream that nobody can read.
+        pipe: The end that is read.
     """
 
-    def __init__(self, pipe: int | None) -> None:
+    def __init__(self, pipe: int) -> None:
         self.size = 0
-        self.ended = pipe is None
-        self._pipe = pipe
-        self._kept = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `forget`
+        self.ended = False
+        self._pipe: int | None = pipe
+        self._kept: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # see `forget`
         self._changes = Changes()
-        if pipe is not None:
-            os.set_blocking(pipe, False)
-            asyncio.get_running_loop().add_reader(pipe, self._take)
+        os.set_blocking(pipe, False)
+        asyncio.get_running_loop().add_reader(pipe, self._take)
 
     def _take(self) -> bool:
         assert self._pipe is not None
@@ -53,7 +54,8 @@ class Output:
         if not data:
             self.end()
             return False
-        os.pwrite(self._kept.fileno(), data, self.size)
+        self._kept.seek(self.size)
+        self._kept.write(data)
         self.size += len(data)
         self._changes.tell()
         return True
@@ -82,7 +84,8 @@ class Output:
         """The bytes from this offset on, until the stream ends; never an empty part."""
         while not self._kept.closed:
             if offset < self.size:
-                data = os.pread(self._kept.fileno(), min(most, self.size - offset), offset)
+                self._kept.seek(offset)
+                data = self._kept.read(most)
                 offset += len(data)
                 yield data
             elif self.ended:

@@ -30,6 +30,11 @@ class Emulator(EmulatorClient):
         return str(self.facts["token_secret"])
 
     @property
+    def isolates(self) -> bool:
+        """Whether sandboxes have a root of their own here; their files are this machine's otherwise."""
+        return bool(self.facts["isolates"])
+
+    @property
     def environ(self) -> dict[str, str]:
         """Variables by which the SDK finds it; they must be set before ``import modal``, which reads the profile."""
         return {

@@ -16,7 +16,7 @@ import pytest
 from grpclib import Status
 from modal import exception
 
-from tests.emulators.modal.test_exec import feed
+from tests.emulators.modal.test_exec import feed, on_this_machine
 from tests.emulators.waiting import until
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ def digest(data: bytes) -> str:
 
 def echoed(box: modal.Sandbox, data: bytes, size: int) -> tuple[bytes, bytes, int]:
     """Feed a command; what it wrote of each stream, and its code."""
-    process = box.exec("sh", "-c", "tee /srv/copy; echo err >&2; exit 7", text=False)
+    process = box.exec("sh", "-c", "tee copy; echo err >&2; exit 7", text=False)
     feed(process, data, size)
     return process.stdout.read(), process.stderr.read(), process.wait()
 
 
 def copy_of(emulator: Emulator, box: modal.Sandbox) -> bytes:
     """What the command put into its file, read by this machine."""
-    with open(f"{emulator.sandboxes()[box.object_id]['root']}/srv/copy", "rb") as file:
+    with open(on_this_machine(emulator, box, "copy"), "rb") as file:
         return file.read()
 
 
@@ -101,7 +101,7 @@ def test_a_connection_lost_during_stdin(box: modal.Sandbox, emulator: Emulator, 
 def test_a_connection_lost_during_a_write_that_is_blocked(box: modal.Sandbox, emulator: Emulator, lost: str) -> None:
     """What the pipe took is not sent again, whether the first write goes on behind the second or ends with its link."""
     data = os.urandom(1_000_000)
-    process = box.exec("sh", "-c", "until [ -e /srv/go ]; do sleep 0.02; done; sha256sum", text=False)
+    process = box.exec("sh", "-c", "until [ -e go ]; do sleep 0.02; done; sha256sum", text=False)
     if lost == "answer":
         emulator.fail("TaskExecStdinWrite", "drop_during", 0.1, sandbox=box.object_id)
     with ThreadPoolExecutor(1) as pool:
@@ -113,7 +113,7 @@ def test_a_connection_lost_during_a_write_that_is_blocked(box: modal.Sandbox, em
             emulator.fail("TaskExecPoll", "drop_before", sandbox=box.object_id)
         assert process.poll() is None
         assert taken(emulator, box) == PIPE
-        assert box.exec("touch", "/srv/go").wait() == 0
+        assert box.exec("touch", "go").wait() == 0
         written.result()
     assert process.stdout.read().split()[0].decode() == digest(data)
     assert "dropped" in {entry["status"] for entry in emulator.log(box.object_id)}
@@ -153,8 +153,8 @@ def test_a_start_whose_answer_is_lost_runs_once(box: modal.Sandbox, emulator: Em
     """The id of the command makes the second call the same one."""
     for kind in ("drop_after", "drop_before", "drop_during"):
         emulator.fail("TaskExecStart", kind, sandbox=box.object_id)
-        box.exec("sh", "-c", "echo ran >> /srv/log").wait()
-    assert box.exec("grep", "-c", "ran", "/srv/log").stdout.read() == "3\n"
+        box.exec("sh", "-c", "echo ran >> log").wait()
+    assert box.exec("grep", "-c", "ran", "log").stdout.read() == "3\n"
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
@@ -237,7 +237,7 @@ def test_a_token_that_expires_is_renewed(
     made = modal.Sandbox.create(app=app, client=client)
     expired = time.time() + 1.1
     until(lambda: time.time() > expired)
-    assert made.exec("sh", "-c", "echo ran >> /srv/log; cat /srv/log").stdout.read() == "ran\n"
+    assert made.exec("sh", "-c", "echo ran >> log; cat log").stdout.read() == "ran\n"
     log = emulator.log(made.object_id)
     assert "UNAUTHENTICATED" in {entry["status"] for entry in log}
     assert emulator.counts(made.object_id)["SandboxGetCommandRouterAccess"] >= 1

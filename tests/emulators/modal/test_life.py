@@ -22,7 +22,7 @@ from tests.emulators.waiting import until
 
 Switched = Callable[..., None]
 HERE = os.path.dirname(os.path.abspath(__file__))
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="private roots are made by root")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="another user can only be chosen by root")
 
 
 def test_the_sdk_is_the_one_that_was_read() -> None:
@@ -58,6 +58,27 @@ def test_what_was_asked_for_is_what_is_there(client: modal.Client, app: modal.Ap
     assert {box.object_id for box in found} == {made.object_id, other.object_id}
     made.terminate()
     other.terminate()
+
+
+def test_an_entrypoint_that_cannot_be_started(client: modal.Client, app: modal.App, emulator: Emulator) -> None:
+    """Creation is refused, and nothing is left of it."""
+    before = set(emulator.sandboxes())
+    with pytest.raises(exception.InvalidError, match="/no/such"):
+        modal.Sandbox.create("/no/such", app=app, client=client)
+    assert set(emulator.sandboxes()) == before
+
+
+def test_the_control_plane_renews_its_token(emulator: Emulator, switched: Switched) -> None:
+    """The SDK asks for another one before the first ends."""
+    switched(auth_seconds=1.0)
+    client = emulator.connect()
+    app = modal.App.lookup("tests", create_if_missing=True, client=client)
+    made = modal.Sandbox.create(app=app, client=client)
+    emulator.forget()
+    until(lambda: made.poll() is None and emulator.counts().get("AuthTokenGet", 0) >= 2)
+    made.terminate()
+    assert {entry["status"] for entry in emulator.log()} == {"OK"}
+    client.close()
 
 
 def test_a_listing_has_pages(client: modal.Client, app: modal.App, switched: Switched) -> None:
@@ -144,7 +165,8 @@ def test_a_sandbox_over_its_time(
     """It ends by itself, and says why."""
     made = modal.Sandbox.create(app=app, client=client, **options)  # type: ignore[arg-type]
     until(lambda: emulator.sandboxes()[made.object_id]["state"] == state)
-    assert made.poll() == code and emulator.sandboxes()[made.object_id]["pids"] == []
+    assert made.poll() == code
+    until(lambda: emulator.sandboxes()[made.object_id]["pids"] == [])
 
 
 def test_a_busy_sandbox_is_not_idle(client: modal.Client, app: modal.App, emulator: Emulator) -> None:
@@ -154,7 +176,7 @@ def test_a_busy_sandbox_is_not_idle(client: modal.Client, app: modal.App, emulat
     until(lambda: emulator.sandboxes()[made.object_id]["state"] == "idle_timeout")
 
 
-@AS_ROOT
+@pytest.mark.usefixtures("private")
 def test_each_sandbox_has_a_root_of_its_own(box: modal.Sandbox, client: modal.Client, app: modal.App) -> None:
     """Files, processes and /tmp of one are not the other's, nor the machine's."""
     other = modal.Sandbox.create(app=app, client=client)
@@ -166,7 +188,7 @@ def test_each_sandbox_has_a_root_of_its_own(box: modal.Sandbox, client: modal.Cl
     other.terminate()
 
 
-@AS_ROOT
+@pytest.mark.usefixtures("private")
 def test_a_blocked_network_has_only_itself(client: modal.Client, app: modal.App) -> None:
     """Commands go through the worker all the same."""
     made = modal.Sandbox.create(app=app, client=client, block_network=True)
@@ -174,7 +196,7 @@ def test_a_blocked_network_has_only_itself(client: modal.Client, app: modal.App)
     made.terminate()
 
 
-@AS_ROOT
+@pytest.mark.usefixtures("private")
 def test_a_volume_is_in_every_sandbox_that_has_it(client: modal.Client, app: modal.App) -> None:
     """And read-only where that was asked for."""
     volume = modal.Volume.from_name("shared", create_if_missing=True, client=client)
