@@ -103,7 +103,7 @@ def test_a_caller_may_reuse_its_buffer() -> None:
     data = bytearray(b"before")
 
     def feed(stdin: Stdin) -> None:
-        stdin.write(data)
+        stdin.write(memoryview(data))
         data[:] = b"after!"
         stdin.close()
 

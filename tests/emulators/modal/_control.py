@@ -32,7 +32,7 @@ def authenticate(call: Call) -> None:
     if given != (call.state.token_id, call.state.token_secret):
         raise GRPCError(Status.UNAUTHENTICATED, "Token ID is malformed or unknown")
     needs_more = call.name.endswith("V2") or call.name == "SandboxGetCommandRouterAccess"
-    if needs_more and not call.state.mint.accepts(call.metadata("x-modal-auth-token"), "workspace", revocable=False):
+    if needs_more and not call.state.short.accepts(call.metadata("x-modal-auth-token"), "workspace"):
         raise GRPCError(Status.UNAUTHENTICATED, "the auth token is not valid, or not any more")
 
 
@@ -43,7 +43,7 @@ async def hello(call: Call, _: Empty) -> api_pb2.ClientHelloResponse:
 
 async def auth_token(call: Call, _: Any) -> api_pb2.AuthTokenGetResponse:
     """A short-lived token."""
-    return api_pb2.AuthTokenGetResponse(token=call.state.mint.make("workspace", call.state.switches.auth_seconds))
+    return api_pb2.AuthTokenGetResponse(token=call.state.short.make("workspace", call.state.switches.auth_seconds))
 
 
 async def app(call: Call, request: api_pb2.AppGetOrCreateRequest) -> api_pb2.AppGetOrCreateResponse:

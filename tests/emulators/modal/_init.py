@@ -172,6 +172,8 @@ def main() -> None:
     for end in (requests, replies):
         end.set_inheritable(False)
     os.umask(0o022)
+    # A first process gets no signal that it does not handle; Python would handle this one.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     init = Init(requests, replies)
     plan, _ = init.receive()
     if plan["isolated"]:

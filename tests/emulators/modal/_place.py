@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.emulators._guard import descendants
@@ -26,25 +27,37 @@ MARK = "MODAL_SANDBOX_ID"
 TOOLS = "/__modal/.bin/modal-sandbox-fs-tools"
 """The program that the SDK calls for files (SDK sandbox/_filesystem)."""
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_INIT = os.path.join(_HERE, "_init.py")
-TOOLS_SOURCE = os.path.join(_HERE, "_fs_tools.py")
-PYTHON = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+_PROGRAMS = {name: Path(_HERE, name).read_text(encoding="utf-8") for name in ("_init.py", "_fs_tools.py")}
+"""Read at once: the user that the emulator becomes may not see them."""
 _UNSHARE = ("unshare", "--pid", "--fork", "--mount", "--kill-child")
 Ended = Callable[[str, tuple[str, int]], None]
 
 
 @functools.cache
-def can_isolate() -> bool:
+def python() -> str:
+    """A Python that this user may run, in the sandbox too."""
+    own = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+    return next(path for path in (own, "/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK))
+
+
+def install(root: str) -> None:
+    """Put the programs that sandboxes are made with into the emulator's directory."""
+    for name, text in _PROGRAMS.items():
+        Path(root, name).write_text(text, encoding="utf-8")
+
+
+@functools.cache
+def can_isolate(root: str) -> bool:
     """Whether a private root can be made here: root, `unshare`, and a kernel that lays one file system over another."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     is_up = False
     with tempfile.TemporaryDirectory() as place:
-        plan = {"isolated": True, "place": place, "volumes": [], "home": "/root", "tools": _tools()}
+        plan = {"isolated": True, "place": place, "volumes": [], "home": "/root", "tools": [TOOLS, ""]}
         here, there = socket.socketpair()
         with here:
             with there:
-                command = [*_UNSHARE, PYTHON, "-I", "-S", _INIT, *[str(there.fileno())] * 2]
+                command = [*_UNSHARE, *_program(root, "_init.py"), *[str(there.fileno())] * 2]
                 tried = subprocess.Popen(command, pass_fds=[there.fileno()], stderr=subprocess.DEVNULL)
             with contextlib.suppress(ConnectionError):
                 here.sendall(_framed(plan))
@@ -54,9 +67,8 @@ def can_isolate() -> bool:
     return is_up
 
 
-def _tools() -> list[str]:
-    with open(TOOLS_SOURCE, encoding="utf-8") as file:
-        return [TOOLS, f"#!{PYTHON} -IS\n{file.read()}"]
+def _program(root: str, name: str) -> list[str]:
+    return [python(), "-I", "-S", os.path.join(root, name)]
 
 
 def _framed(request: dict[str, Any]) -> bytes:
@@ -69,7 +81,7 @@ class Place:
 
     Args:
         sandbox: Its id.
-        place: An empty directory for it.
+        place: An empty directory for it, in the emulator's.
         on_end: Told the name of each command that ended, and how.
     """
 
@@ -85,8 +97,10 @@ class Place:
 
     async def open(self, volumes: list[tuple[str, str, bool]], *, isolated: bool, home: str, network: bool) -> None:
         """Make it, and wait until it is up."""
-        self.is_isolated = isolated and can_isolate()
-        plan = {"isolated": self.is_isolated, "place": self._place, "volumes": volumes, "home": home, "tools": _tools()}
+        root = os.path.dirname(self._place)
+        self.is_isolated = isolated and can_isolate(root)
+        tools = [TOOLS, f"#!{python()} -IS\n{_PROGRAMS['_fs_tools.py']}"]
+        plan = {"isolated": self.is_isolated, "place": self._place, "volumes": volumes, "home": home, "tools": tools}
         self._requests, requests = socket.socketpair()
         replies_here, replies = socket.socketpair()
         unshare = [*_UNSHARE, *([] if network else ["--net"])] if self.is_isolated else []
@@ -94,7 +108,7 @@ class Place:
         with requests, replies:
             self._holder = await asyncio.to_thread(
                 subprocess.Popen,
-                [*unshare, PYTHON, "-I", "-S", _INIT, *ends],
+                [*unshare, *_program(root, "_init.py"), *ends],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[requests.fileno(), replies.fileno()],
                 env={"PATH": os.environ.get("PATH", os.defpath)},
@@ -130,7 +144,7 @@ class Place:
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._starting[name] = answer
         if argv[0] == TOOLS and not self.is_isolated:
-            argv = [PYTHON, "-I", "-S", TOOLS_SOURCE, *argv[1:]]
+            argv = [*_program(os.path.dirname(self._place), "_fs_tools.py"), *argv[1:]]
         env = {**env, MARK: self._sandbox}
         await self._send({"do": "start", "name": name, "argv": argv, "env": env, "cwd": cwd}, streams)
         return await answer

@@ -108,7 +108,7 @@ class Router:
         for fault in call.faults:
             if fault.kind in ("abort", "hold_inside"):
                 cut = int(fault.value)
-                await run.stdin.write(offset, data[:cut], eof=False)
+                await run.stdin.write(offset, data[:cut], eof=False, is_whole=fault.kind != "abort")
                 offset, data = offset + len(data[:cut]), data[cut:]
                 if fault.kind == "abort":
                     call.drop(fault)
@@ -123,9 +123,18 @@ class Router:
         run = self._find(first.start)
         call.entry["exec"] = run.name
         await self._evict(run)
-        run.feeder = asyncio.current_task()
-        offset, seen = first.start.offset, 0
-        abort = call.fault("abort")
+        feeder = run.feeder = asyncio.ensure_future(self._feed(call, run, first.start.offset, messages))
+        try:
+            await feeder
+        except asyncio.CancelledError:
+            if run.feeder is feeder:  # the call itself was cut off
+                feeder.cancel()
+                raise
+            raise GRPCError(Status.CANCELLED, "another call writes stdin") from None
+        return pb.TaskExecStdinWriteStreamResponse()
+
+    async def _feed(self, call: Call, run: Exec, offset: int, messages: AsyncIterator[Any]) -> None:
+        seen, abort = 0, call.fault("abort")
         async for message in messages:
             if message.WhichOneof("payload") == "end":
                 await run.stdin.write(offset, b"", eof=True)
@@ -138,8 +147,6 @@ class Router:
             offset, seen = offset + len(data), seen + len(data)
             call.entry["size"] = seen
             self._box.last_activity = time.monotonic()
-        run.feeder = None
-        return pb.TaskExecStdinWriteStreamResponse()
 
     async def _evict(self, run: Exec) -> None:
         feeder, run.feeder = run.feeder, None

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from grpclib import GRPCError, Status
 from modal_proto import api_pb2
 
-from tests.emulators._processes import marked
-
-from ._place import MARK, Place
+from ._place import Place
 from ._streams import Changes, Output, Stdin
 
 if TYPE_CHECKING:
@@ -103,19 +101,24 @@ class Sandbox:
         """Make its place, and run its entrypoint."""
         os.makedirs(self.directory, mode=0o755)
         blocked = self.definition.network_access.network_access_type == api_pb2.NetworkAccess.BLOCKED
-        await self.place.open(volumes, isolated=self.switches.isolated, home=self._home, network=not blocked)
+        await self.place.open(volumes, isolated=self.switches.isolated, home=self.switches.workdir, network=not blocked)
         argv = list(self.definition.entrypoint_args) or ["sleep", "172800"]
-        self.entry = await self.run(ENTRY, argv, {}, self.definition.workdir)
+        try:
+            self.entry = await self.run(ENTRY, argv, {}, self.definition.workdir)
+        except GRPCError:
+            await self.place.end()
+            raise
 
     @property
-    def _home(self) -> str:
-        return self.switches.workdir if self.switches.isolated else self.directory
+    def home(self) -> str:
+        """The directory of commands that name none."""
+        return self.switches.workdir if self.place.is_isolated else self.directory
 
     def environ(self) -> dict[str, str]:
         """Variables of its processes."""
         base = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": self._home if not self.place.is_isolated else "/root",
+            "HOME": "/root" if self.place.is_isolated else self.directory,
             "LANG": "C.UTF-8",
             "MODAL_TASK_ID": self.task_id,
         }
@@ -150,10 +153,11 @@ class Sandbox:
         devnull = os.open(os.devnull, os.O_WRONLY)
         out = stdout if kept[0] else devnull
         streams = [stdin, out, out if merged else stderr if kept[1] else devnull]
-        run = Exec(name, argv, Stdin(stdin_here), Output(stdout_here), Output(stderr_here))
+        counts_late = self.switches.stdin_counted == "answered"
+        run = Exec(name, argv, Stdin(stdin_here, counts_late=counts_late), Output(stdout_here), Output(stderr_here))
         self.execs[name] = run
         try:
-            came = await self.place.start(name, argv, {**self.environ(), **env}, cwd or self._home, streams)
+            came = await self.place.start(name, argv, {**self.environ(), **env}, cwd or self.home, streams)
         except EOFError:
             raise GRPCError(Status.NOT_FOUND, "task has ended") from None
         finally:
@@ -165,8 +169,7 @@ class Sandbox:
 
     def _not_started(self, run: Exec, came: dict[str, Any]) -> None:
         if self.switches.start_failure == "code":
-            os_missing = "No such file" in came["text"]
-            run.finish(("code", 127 if os_missing else 126), wait_for_pipe_end=True)
+            run.finish(("code", 127 if "No such file" in came["text"] else 126), wait_for_pipe_end=True)
             return
         del self.execs[run.name]
         run.forget()
@@ -220,8 +223,8 @@ class Sandbox:
             return Result(status=Result.GENERIC_STATUS_IDLE_TIMEOUT)
         return None
 
-    def describe(self) -> dict[str, Any]:
-        """What a test may want to know."""
+    def describe(self, pids: list[int]) -> dict[str, Any]:
+        """What a test may want to know; `pids` are its processes."""
         given = self.definition
         return {
             "state": self.state,
@@ -229,9 +232,10 @@ class Sandbox:
             "name": self.name,
             "tags": self.tags,
             "app_id": self.app_id,
-            "root": self.place.root,
+            "root": self.place.root if self.result is None else "",
+            "home": self.home,
             "isolated": self.place.is_isolated,
-            "pids": marked(MARK, self.id),
+            "pids": pids,
             "url": self.worker.url if self.worker else "",
             "connections": self.worker.accepted if self.worker else 0,
             "cpu": given.resources.milli_cpu / 1000,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  # not to be looked for as another user
 import contextlib
 import os
-import socket
+import resource
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -16,10 +17,10 @@ from tests.emulators._controls import CONTROLLED
 from tests.emulators._serving import announce, prepare, told_to_end
 
 from . import _control
-from ._place import can_isolate
+from ._place import can_isolate, install
 from ._service import Service
 from ._state import State
-from ._worker import CountingServer
+from ._worker import CountingServer, listener
 
 if TYPE_CHECKING:
     from ._switches import Switches
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 def serve(switches: Switches, *, user: str | None, ready: int) -> None:
     """Serve on 127.0.0.1 and write one JSON line with addresses and token to the descriptor `ready`."""
     root = prepare("modal", user)
-    can_isolate()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    install(root)
     asyncio.run(_serve(root, switches, ready))
     os._exit(0)
 
@@ -52,8 +55,7 @@ async def _serve(root: str, switches: Switches, ready: int) -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     control_host, control_port = runner.addresses[0][:2]
-    link = socket.socket()
-    link.bind(("127.0.0.1", 0))
+    link = listener()
     server = CountingServer(Service(ModalClientBase, _control.WORK, state, _control.authenticate))
     await server.start(sock=link, backlog=1024)
     watch = asyncio.create_task(state.watch())
@@ -61,6 +63,7 @@ async def _serve(root: str, switches: Switches, ready: int) -> None:
         "url": f"http://127.0.0.1:{link.getsockname()[1]}",
         "control": f"http://{control_host}:{control_port}",
         "root": root,
+        "isolates": switches.isolated and can_isolate(root),
         "token_id": state.token_id,
         "token_secret": state.token_secret,
     }

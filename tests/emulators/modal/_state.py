@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from grpclib import GRPCError, Status
 
 from tests.emulators._faults import Faults, Log
+from tests.emulators._processes import by_mark
 
+from ._place import MARK
 from ._sandbox import Result, Sandbox
 from ._tokens import Mint
 from ._worker import Worker
@@ -53,6 +55,9 @@ class State:
     token_id: str = field(default_factory=lambda: f"ak-{secrets.token_hex(11)}")
     token_secret: str = field(default_factory=lambda: f"as-{secrets.token_hex(11)}")
     mint: Mint = field(default_factory=Mint)
+    """Of the tokens for workers."""
+    short: Mint = field(default_factory=Mint)
+    """Of the control plane's short-lived tokens."""
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
@@ -175,7 +180,8 @@ class State:
     def describe(self, sandbox: str) -> dict[str, Any]:
         """Everything that a test may ask."""
         chosen = [box for box in self.sandboxes.values() if sandbox in ("", box.id)]
-        return {"sandboxes": {box.id: box.describe() for box in chosen}}
+        pids = by_mark(MARK)
+        return {"sandboxes": {box.id: box.describe(pids.get(box.id, [])) for box in chosen}}
 
     async def close(self) -> None:
         """End every sandbox."""

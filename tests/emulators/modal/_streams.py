@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tempfile
 from collections.abc import AsyncIterator
+from tempfile import SpooledTemporaryFile
 
 _READ = 256 << 10
+_IN_MEMORY = 256 << 10
+"""Longer output is kept in a file: thousands of short ones would need as many descriptors."""
 
 
 class Changes:
@@ -31,18 +33,17 @@ class Output:
     """Everything that a command wrote to one stream. It is read from the pipe whether or not anybody asks for it.
 
     Args:
-        pipe: The end that is read; None is a stream that nobody can read.
+        pipe: The end that is read.
     """
 
-    def __init__(self, pipe: int | None) -> None:
+    def __init__(self, pipe: int) -> None:
         self.size = 0
-        self.ended = pipe is None
-        self._pipe = pipe
-        self._kept = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `forget`
+        self.ended = False
+        self._pipe: int | None = pipe
+        self._kept: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # see `forget`
         self._changes = Changes()
-        if pipe is not None:
-            os.set_blocking(pipe, False)
-            asyncio.get_running_loop().add_reader(pipe, self._take)
+        os.set_blocking(pipe, False)
+        asyncio.get_running_loop().add_reader(pipe, self._take)
 
     def _take(self) -> bool:
         assert self._pipe is not None
@@ -53,7 +54,8 @@ class Output:
         if not data:
             self.end()
             return False
-        os.pwrite(self._kept.fileno(), data, self.size)
+        self._kept.seek(self.size)
+        self._kept.write(data)
         self.size += len(data)
         self._changes.tell()
         return True
@@ -82,7 +84,8 @@ class Output:
         """The bytes from this offset on, until the stream ends; never an empty part."""
         while not self._kept.closed:
             if offset < self.size:
-                data = os.pread(self._kept.fileno(), min(most, self.size - offset), offset)
+                self._kept.seek(offset)
+                data = self._kept.read(most)
                 offset += len(data)
                 yield data
             elif self.ended:
@@ -100,18 +103,29 @@ class Stdin:
 
     A byte counts as written at the moment when the pipe has taken it: a call that is cut off after that may be made
     again, and what the pipe has is dropped from it.
+
+    Args:
+        pipe: The end that is written.
+        counts_late: Bytes count as written when a whole call is done, which is wrong.
     """
 
-    def __init__(self, pipe: int) -> None:
+    def __init__(self, pipe: int, *, counts_late: bool = False) -> None:
         self.written = 0
+        self._counts_late = counts_late
         self.closed = False
         self._pipe: int | None = pipe
         self._turn = asyncio.Lock()
         self._changes = Changes()
         os.set_blocking(pipe, False)
 
-    async def write(self, offset: int, data: bytes, *, eof: bool) -> None:
+    async def write(self, offset: int, data: bytes, *, eof: bool, is_whole: bool = True) -> None:
         """Hand over the bytes that the pipe does not have yet, and close it after them.
+
+        Args:
+            offset: Where they begin.
+            data: The bytes.
+            eof: Nothing follows.
+            is_whole: This is a whole call and not the first part of one that is cut off.
 
         Raises:
             Refused: They begin behind what was written, the stream is closed, or its reader has gone.
@@ -125,6 +139,8 @@ class Stdin:
             if self._pipe is None:
                 raise Refused("stdin is closed" if self.closed else "the process has exited")
             await self._hand_over(fresh)
+            if self._counts_late and is_whole:
+                self.written += len(fresh)
             if eof:
                 self.closed = True
                 self.reader_gone()
@@ -141,7 +157,7 @@ class Stdin:
             except BrokenPipeError:
                 self.reader_gone()
                 continue
-            self.written += count
+            self.written += 0 if self._counts_late else count
             data = data[count:]
 
     async def _room(self, pipe: int) -> None:

@@ -23,6 +23,9 @@ class Switches(SwitchSet):
     bytes"; the SDK's own limit counts 65,536 characters."""
     max_stdin_bytes: int = 16 << 20
     """A write with more bytes is refused. SDK io_streams: the largest buffer that `drain` sends in one message."""
+    stdin_counted: Literal["handed", "answered"] = "handed"
+    """When a byte of stdin counts as written: when the pipe has taken it, or when the whole write is done. The second
+    is a fault: what a cut-off write had handed over comes twice, and the SDK sees nothing of it. Open."""
     output_part: int = 64 << 10
     """Most bytes of output in one message. Open; the SDK takes any size but 0."""
     wait_for_pipe_end: bool = True

@@ -17,7 +17,7 @@ class Mint:
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
         self.generation = 0
-        """Tokens of workers of an earlier generation are revoked, however long they were to live."""
+        """Tokens of an earlier generation are revoked, however long they were to live."""
 
     def make(self, subject: str, seconds: float) -> str:
         """A token for one subject that ends after so many seconds."""
@@ -25,14 +25,14 @@ class Mint:
         body = f"{_text({'alg': 'HS256', 'typ': 'JWT'})}.{_text(claims)}"
         return f"{body}.{self._signature(body)}"
 
-    def accepts(self, token: str, subject: str, *, revocable: bool = True) -> bool:
+    def accepts(self, token: str, subject: str) -> bool:
         """Whether it made this token for this subject, and it has neither ended nor been revoked."""
         body, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
             return False
         text = body.partition(".")[2]
         claims = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        alive = claims["exp"] > time.time() and (claims["gen"] == self.generation or not revocable)
+        alive = claims["exp"] > time.time() and claims["gen"] == self.generation
         return bool(alive and claims["sub"] == subject)
 
     def _signature(self, body: str) -> str:

@@ -30,6 +30,11 @@ class Emulator(EmulatorClient):
         return str(self.facts["token_secret"])
 
     @property
+    def isolates(self) -> bool:
+        """Whether sandboxes have a root of their own here; their files are this machine's otherwise."""
+        return bool(self.facts["isolates"])
+
+    @property
     def environ(self) -> dict[str, str]:
         """Variables by which the SDK finds it; they must be set before ``import modal``, which reads the profile."""
         return {
@@ -59,6 +64,17 @@ class Emulator(EmulatorClient):
                 del os.environ["MODAL_SERVER_URL"]
             else:
                 os.environ["MODAL_SERVER_URL"] = before
+
+    def vanish(self, sandbox: str, state: str = "terminated") -> None:
+        """The provider takes something away without being asked.
+
+        Args:
+            sandbox: Whose.
+            state: How the sandbox ends: ``terminated``, ``timeout``, ``idle_timeout``, ``internal_failure``, or
+                ``forgotten``: the control plane does not know it any more either. Or ``worker``: its worker is gone,
+                with everything on it, and the control plane has not noticed.
+        """
+        super().vanish(sandbox, state)
 
     def revoke(self) -> None:
         """Tokens that workers were given are worth nothing from now on, however long they were to live."""
