@@ -23,9 +23,7 @@ from tests import sshd
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 KNOWN = {"python", "py", "sh", "toml", "yaml", "console", "text"}
-EMULATED = {
-    f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"] for name in ("daytona", "modal")
-}
+EMULATED = {f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"] for name in ("daytona", "modal")}
 """Runs a program with an emulator to talk to."""
 
 
