@@ -15,7 +15,7 @@ from hermes_env import EndMarks, Launch, PayloadTooLarge
 from hermes_env_modal import _channel, _environment, _stdin
 from hermes_env_modal._channel import ExecChannel
 from hermes_env_modal._pumps import Exit, Lost, Output, Pumps
-from hermes_env_modal._stdin import SLICE, Stdin
+from hermes_env_modal._stdin import FIRST, SLICE, Stdin, _Pace
 
 
 class Drain:
@@ -92,10 +92,22 @@ def test_every_byte_is_sent_once_in_order(sizes: list[int]) -> None:
     assert all(len(data) <= SLICE for data, _ in writer.messages)
 
 
-def test_stdin_in_memory_is_one_message() -> None:
-    """What fits into a slice goes in one message together with its end."""
-    run(writer := Writer(), lambda stdin: stdin.feed(memoryview(b"all")))
-    assert writer.messages == [(b"all", True)]
+@pytest.mark.parametrize("data", [b"", b"all", bytes(FIRST)], ids=len)
+def test_stdin_in_memory_is_one_message(data: bytes) -> None:
+    """What fits into a message goes in one together with its end."""
+    run(writer := Writer(), lambda stdin: stdin.feed(memoryview(data)))
+    assert writer.messages == [(data, True)]
+
+
+def test_messages_grow_where_that_pays() -> None:
+    """Over a long way, where each costs the same, messages grow to their limit; over a short one they stay small."""
+    far, near = _Pace(), _Pace()
+    for _ in range(6):
+        far.sent(far.size, 0.05)
+        near.sent(near.size, near.size / 50e6)
+    assert (far.size, near.size) == (SLICE, FIRST)
+    far.sent(10, 9.0)
+    assert far.size == SLICE
 
 
 def test_a_caller_may_reuse_its_buffer() -> None:
@@ -124,8 +136,8 @@ def test_after_a_failed_message_nothing_more_is_sent(closed: bool) -> None:
 
     def feed(stdin: Stdin) -> None:
         try:
-            for _ in range(20):
-                stdin.write(b"x" * SLICE)
+            for _ in range(40):
+                stdin.write(b"x" * FIRST)
         except BrokenPipeError as error:
             refused.append(type(error))
         stdin.close()
@@ -133,7 +145,7 @@ def test_after_a_failed_message_nothing_more_is_sent(closed: bool) -> None:
     error = _conflict() if closed else ConnectionError("gone")
     failed = run(writer := Writer(1, error), feed)
     assert refused == [BrokenPipeError]
-    assert [(len(data), eof) for data, eof in writer.messages] == [(SLICE, False)]
+    assert [(len(data), eof) for data, eof in writer.messages] == [(FIRST, False)]
     assert failed == ([] if closed else [error])
 
 
