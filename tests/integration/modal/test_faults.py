@@ -21,6 +21,7 @@ from hermes_env import (
     HermesEnvError,
     InvalidArgument,
     OutcomeUnknown,
+    attach,
     open_environment,
     reap,
 )
@@ -392,3 +393,58 @@ def test_a_deadline_while_the_start_hangs(faulty: Open, emulator: Emulator) -> N
         env.exec("true", timeout=0.5)
     emulator.release()
     assert env.exec("echo on").text == "on\n"
+
+
+# -- what a sandbox is made from ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gpu", [None, "T4"], ids=["second plane", "first plane"])
+def test_options_reach_the_service(faulty: Open, emulator: Emulator, gpu: str | None) -> None:
+    """Volumes, secrets, directory and tags are those that were asked for, on both of Modal's control planes."""
+    import modal
+
+    client = emulator.connect()
+    for name in ("things", "fixed"):
+        modal.Volume.from_name(name, create_if_missing=True, client=client).hydrate()
+    modal.Secret.objects.create("keys", {"API_KEY": "a b\nc"}, client=client, allow_existing=True)
+    client.close()
+    env = faulty(
+        gpu=gpu, volumes=("things:/mnt/things", "fixed:/mnt/fixed:ro"), secrets=("keys",), workdir="/tmp",
+        block_network=True, cpu=0.5, memory=512, region="us-east,us-west", tags={"team": "blue"},
+    )  # fmt: skip
+    assert env.exec('printf %s "$API_KEY"; pwd >&2').stdout == b"a b\nc"
+    assert env.exec("pwd").text == "/tmp\n"
+    env.files.write_bytes("/mnt/things/f", EVERY_BYTE)
+    with pytest.raises(OSError, match="fixed"):
+        env.files.write_bytes("/mnt/fixed/g", b"x")
+    tags = emulator.sandboxes()[ident(env)]["tags"]
+    assert tags["team"] == "blue" and "hermes_env.owner" in tags
+    process = env.start("sleep 600")
+    until(lambda: process.state == "dispatched")
+    process.kill()
+    ref = env.detach()
+    with attach(ref) as joined:
+        assert "hermes_env.owner" not in emulator.sandboxes()[ident(joined)]["tags"]
+        assert joined.files.read_bytes("/mnt/things/f") == EVERY_BYTE
+    emulator.vanish(ref.partition("://")[2], "terminated")
+
+
+@pytest.mark.parametrize("option", [{"volumes": ("none:/x",)}, {"secrets": ("none",)}, {"image": "im-none"}])
+def test_something_that_modal_does_not_have_is_named(faulty: Open, emulator: Emulator, option: dict[str, Any]) -> None:
+    """A volume or secret that is not there keeps the sandbox from being made, and nothing is left."""
+    before = running(emulator)
+    if "image" in option:
+        emulator.fail("ImageFromId", "status", 5)
+    with pytest.raises(BackendUnavailable) as caught:
+        faulty(**option)
+    assert caught.value.reason == "denied" and running(emulator) == before
+
+
+def test_doctor_knows_it(emulator: Emulator) -> None:
+    """`hermes-env doctor modal` opens a sandbox, tells what is in it, and never shows the token."""
+    argv = [sys.executable, "-m", "hermes_env", "doctor", "modal"]
+    done = subprocess.run(argv, env={**os.environ, **emulator.environ}, stdout=subprocess.PIPE, check=False)
+    said = done.stdout.decode()
+    assert done.returncode == 0 and "unchanged" in said and "payload" in said
+    assert emulator.token_secret not in said
+    assert not running(emulator)
