@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +20,7 @@ from hermes_env import (
 
 from . import _failures, _sandbox, _session
 from ._channel import ExecChannel
+from ._handles import Handles
 from ._pumps import Pumps
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class ModalEnvironment(BaseEnvironment):
         super().__init__(options or type(self).Options(), **settings)
         self._session: _session.Session | None = None
         self._box: Any = None
+        self._handles: Handles | None = None
         self._expires: datetime | None = None
         self._made = False
 
@@ -77,7 +80,7 @@ class ModalEnvironment(BaseEnvironment):
     def _open(self) -> None:
         session = self._connect()
         try:
-            self._box = _sandbox.create(session, self.options)
+            self._use(_sandbox.create(session, self.options))
         except BaseException:
             session.close()
             raise
@@ -87,11 +90,15 @@ class ModalEnvironment(BaseEnvironment):
     def _attach(self, ident: str) -> None:
         session = self._connect()
         try:
-            self._box = _sandbox.join(session, ident)
+            self._use(_sandbox.join(session, ident))
             self._expires = _sandbox.expires_at(session, self._box)
         except BaseException:
             session.close()
             raise
+
+    def _use(self, box: Any) -> None:
+        self._box = box
+        self._handles = Handles(box, functools.partial(_sandbox.another, self._link, self._ident()))
 
     def _connect(self) -> _session.Session:
         self._session = _session.Session(self.options)
@@ -104,12 +111,18 @@ class ModalEnvironment(BaseEnvironment):
 
     def _close(self) -> None:
         try:
+            self._drop_handles()
             _sandbox.remove(self._link, self._box)
         finally:
             self._link.close()
 
+    def _drop_handles(self) -> None:
+        assert self._handles is not None
+        self._link.run(self._handles.close(), _sandbox.ASK, f"connections to sandbox {self._ident()}")
+
     def _let_go(self) -> None:
         try:
+            self._drop_handles()
             if self._made:
                 _sandbox.disown(self._link, self._box)
             _sandbox.leave(self._link, self._box)
@@ -159,9 +172,15 @@ class ModalEnvironment(BaseEnvironment):
 
     async def _start(self, argv: list[str], launch: Launch, *, with_stdin: bool) -> Pumps:
         """Start a command, and at once all that reads, writes and waits: a wait that begins late loses exit codes."""
-        limit = _backstop(launch.timeout)
-        process = await self._box.exec.aio(*argv, env=dict(launch.env), timeout=limit, text=False)
-        return Pumps(process, with_stdin=with_stdin)
+        assert self._handles is not None
+        handle = await self._handles.take()
+        try:
+            limit = _backstop(launch.timeout)
+            process = await handle.box.result().exec.aio(*argv, env=dict(launch.env), timeout=limit, text=False)
+        except BaseException:
+            self._handles.give(handle)
+            raise
+        return Pumps(process, functools.partial(self._handles.give, handle), with_stdin=with_stdin)
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         assert isinstance(channel, ExecChannel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,12 +46,13 @@ Event = Output | Exit | Lost
 class Pumps:
     """Made on the loop; `events` is read by the framework's thread."""
 
-    def __init__(self, process: Any, *, with_stdin: bool) -> None:
+    def __init__(self, process: Any, over: Callable[[], None], *, with_stdin: bool) -> None:
+        """`over` is called on the loop, once nothing moves any more."""
         self.loop = asyncio.get_running_loop()
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.exited = False
         self.stdin = Stdin(self.loop, self._answers, lambda error: self.events.put(Lost("stdin", error)))
-        self._process = process
+        self._process, self._over = process, over
         self._waiting = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -124,6 +125,7 @@ class Pumps:
     def _cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
+        self._over()
 
 
 async def _quiet(work: Coroutine[Any, Any, None]) -> None:

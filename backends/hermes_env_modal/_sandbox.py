@@ -146,8 +146,13 @@ def join(session: Session, ident: str) -> Any:
 
 
 async def _find(session: Session, ident: str) -> Any:
-    box = await session.sdk.Sandbox.from_id.aio(ident, client=session.client)
+    box = await another(session, ident)
     return box if await box.poll.aio() is None else None
+
+
+async def another(session: Session, ident: str) -> Any:
+    """One more object for a sandbox: each has a connection of its own."""
+    return await session.sdk.Sandbox.from_id.aio(ident, client=session.client)
 
 
 def check_running(session: Session, box: Any) -> None:

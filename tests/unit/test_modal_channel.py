@@ -192,7 +192,7 @@ def end(events: Callable[[bytes], list[Output | Exit | Lost]], *, intact: bool =
     got = bytearray()
 
     async def work() -> Any:
-        pumps = Pumps(Silent(), with_stdin=False)
+        pumps = Pumps(Silent(), lambda: None, with_stdin=False)
         channel = ExecChannel(pumps, marks, with_stdin=False, intact=lambda: intact)
         channel.killed = killed
         for event in events(mark):

@@ -175,6 +175,18 @@ def test_commands_cost_one_thread_each(env: BaseEnvironment) -> None:
     assert [process.wait(60).stdout for process in processes] == [b"x" * 100] * 10
 
 
+@pytest.mark.parametrize("count", [60])
+def test_more_commands_than_a_connection_has_streams(env: BaseEnvironment, count: int) -> None:
+    """Commands that all wait for their stdin at once get it: none waits for the end of the others."""
+    processes = [env.start("cat", live_stdin=True) for _ in range(count)]
+    for index, process in enumerate(processes):
+        process.write(b"%d" % index)
+    assert [next(iter(process)) for process in processes] == [("stdout", b"%d" % index) for index in range(count)]
+    for process in processes:
+        process.close_stdin()
+    assert [process.wait(60).exit_code for process in processes] == [0] * count
+
+
 def test_detach_and_attach(opened: Open, shared: Emulator | None) -> None:
     """A detached sandbox goes on without its owner's tags, and another client joins it and finds its files."""
     env = opened()
