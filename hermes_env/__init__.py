@@ -25,6 +25,7 @@ _EXPORTS = {
     "EndMarks": "_marks",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
+    "FORKLESS_KILL": "_kill_script",
     "FileChanged": "_errors",
     "HeredocEnvironment": "_heredoc",
     "FileStat": "files",
@@ -39,6 +40,7 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "Probe": "_probe",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
@@ -57,6 +59,7 @@ _EXPORTS = {
     "WriteResult": "files",
     "attach": "_registry",
     "check_variables": "_validate",
+    "kill_until_found": "_killer",
     "list_backends": "_registry",
     "load_backend": "_registry",
     "open_environment": "_registry",
@@ -90,9 +93,11 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
+    from ._killer import kill_until_found as kill_until_found
     from ._launch import Channel as Channel
     from ._launch import Emit as Emit
     from ._launch import Launch as Launch
@@ -105,6 +110,7 @@ if TYPE_CHECKING:
     from ._options import options_from_arguments as options_from_arguments
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._probe import Probe as Probe
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach

@@ -13,7 +13,7 @@ from . import _validate
 from ._command import Carriage, Command, prepare
 from ._errors import CommandFailed, EnvironmentGone, Unsupported
 from ._hooks import BackendHooks
-from ._killer import kill_until_found
+from ._killer import kill_from_inside
 from ._life import Life
 from ._pipe import PipeDispatcher
 from ._process import Process
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._dispatcher import Dispatcher
     from ._kill_script import KillReport
     from ._launch import Channel, StdinLike, Stream
+    from ._probe import Probe
     from ._result import ExecResult
     from .files import Files
 
@@ -161,6 +162,18 @@ class BaseEnvironment(BackendHooks):
     def expires_at(self) -> datetime | None:
         """When the provider ends the environment by itself; None when it does not."""
         return self._expires_at()
+
+    def probes(self, patience: float = 60.0) -> Sequence[Probe]:
+        """Questions about the provider that only its live service answers; `hermes-env probe` asks them.
+
+        Args:
+            patience: Seconds that one of them may take.
+
+        Raises:
+            EnvironmentGone: It is not open.
+        """
+        self._life.require_usable()
+        return self._probes(patience)
 
     @property
     def files(self) -> Files:
@@ -306,7 +319,8 @@ class BaseEnvironment(BackendHooks):
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """End one command's tree from a second command; None when it has ended already."""
-        report = kill_until_found(self._dispatcher, command_id, channel, grace)
+        user = getattr(channel, "user", None)
+        report = kill_from_inside(self._dispatcher, command_id, grace, user=user)
         logger.debug("kill of %s: %s", command_id, report)
         return report
 

@@ -13,31 +13,39 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._dispatcher import Dispatcher
-    from ._launch import Channel
 
 _WITHIN = 5.0
 """Seconds for the script, on top of the grace, after which the kill is unconfirmed."""
 _LONGEST_GRACE = 3600.0
-_APPEARS = 3.0
-"""Seconds for a service to make the process of a command that it has accepted."""
+_AGAIN = 0.01
+"""Seconds between two looks for a command that is still being started."""
 
 
 def kill_until_found(
-    dispatcher: Callable[[Command], Dispatcher], command_id: str, channel: Channel, grace: float
-) -> KillReport:
-    """Run the kill script, again while it found nothing and the channel says that its command has not ended.
+    kill: Callable[[], KillReport | None],
+    ended: Callable[[], bool],
+    exists: Callable[[], bool] = lambda: True,
+    *,
+    within: float,
+) -> KillReport | None:
+    """Kill again while nothing was found and the command has not ended: services answer a start too early.
 
-    Services answer a start before the process exists. Channels of such services have a method ``ended``.
-
-    Raises:
-        HermesEnvError: See `kill_from_inside`.
+    Args:
+        kill: Kills once.
+        ended: Whether the command has ended.
+        exists: Whether the service tells of a process of the command.
+        within: Seconds for a process that exists to be found by its environment.
     """
-    user, ended = getattr(channel, "user", None), getattr(channel, "ended", None)
-    end = time.monotonic() + _APPEARS
+    settled: float | None = None
     while True:
-        report = kill_from_inside(dispatcher, command_id, grace, user=user)
-        if report.killed or ended is None or ended() or time.monotonic() > end:
+        report = kill()
+        if report is None or report.killed or ended():
             return report
+        if settled is None and exists():
+            settled = time.monotonic() + within
+        if settled is not None and time.monotonic() > settled:
+            return report
+        time.sleep(_AGAIN)
 
 
 def kill_from_inside(

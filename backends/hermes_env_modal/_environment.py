@@ -16,6 +16,7 @@ from hermes_env import (
     PayloadTooLarge,
     StdinMode,
     check_variables,
+    kill_until_found,
 )
 
 from . import _failures, _sandbox, _session
@@ -32,6 +33,8 @@ _MAX_SCRIPT = 64_000
 """Bytes that the framework may put into arguments: the wrapper takes the rest."""
 _START = 60.0
 """Seconds for the service to start a command; the SDK itself tries a lost worker for 10 s."""
+_APPEARS = 3.0
+"""Seconds for the service to make the process of a command that it has accepted."""
 _SPARE = 60
 """Seconds after a command's own deadline at which the service ends it, should this client be gone by then."""
 _LONGEST = 86_400
@@ -185,7 +188,8 @@ class ModalEnvironment(BaseEnvironment):
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         assert isinstance(channel, ExecChannel)
         channel.killed = True
-        return super()._kill(command_id, channel, grace)
+        once = super()._kill
+        return kill_until_found(lambda: once(command_id, channel, grace), channel.ended, within=_APPEARS)
 
 
 def _check_argv(argv: list[str]) -> None:
