@@ -164,6 +164,7 @@ class Sandbox:
         try:
             came = await self.place.start(name, argv, {**self.environ(), **env}, cwd or self.home, streams)
         except EOFError:
+            self.execs.pop(name).forget()
             raise GRPCError(Status.NOT_FOUND, "task has ended") from None
         finally:
             for end in (stdin, stdout, stderr, devnull):
