@@ -24,6 +24,8 @@ from tests.emulators._processes import kill_marked
 
 MARK = "MODAL_SANDBOX_ID"
 """Variable that the vendor gives every process of a sandbox; by it this emulator finds what it has to end."""
+ENTRY = "entrypoint"
+"""Name of the command whose end is the sandbox's."""
 TOOLS = "/__modal/.bin/modal-sandbox-fs-tools"
 """The program that the SDK calls for files (SDK sandbox/_filesystem)."""
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -91,6 +93,7 @@ class Place:
         self._turn = asyncio.Lock()
         self._listener: asyncio.Task[None] | None = None
         self._holder: subprocess.Popen[bytes] | None = None
+        self._is_gone = False
         self.is_isolated = False
         self.pid = 0
         """The first process, as this machine counts."""
@@ -134,13 +137,21 @@ class Place:
                 self._on_end(reply["ended"], status)
             else:
                 self._starting.pop(reply.get("started") or reply["failed"]).set_result(reply)
+        self._is_gone = True
         for waiting in self._starting.values():
             waiting.set_exception(EOFError("the sandbox has ended"))
+        self._on_end(ENTRY, ("signal", signal.SIGKILL))
 
     async def start(
         self, name: str, argv: list[str], env: dict[str, str], cwd: str, streams: list[int]
     ) -> dict[str, Any]:
-        """Start a command with these three streams; what came of it: ``started``, or ``failed`` and why."""
+        """Start a command with these three streams; what came of it: ``started``, or ``failed`` and why.
+
+        Raises:
+            EOFError: The first process is gone.
+        """
+        if self._is_gone:
+            raise EOFError("the sandbox has ended")
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._starting[name] = answer
         if argv[0] == TOOLS and not self.is_isolated:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from grpclib import GRPCError, Status
 from modal_proto import api_pb2
 
-from ._place import Place
+from ._place import ENTRY, Place
 from ._streams import Changes, Output, Stdin
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ._worker import Worker
 
 Result = api_pb2.GenericResult
-ENTRY = "entrypoint"
 
 
 @dataclass(slots=True)
@@ -49,6 +48,11 @@ class Exec:
         if self.timer is not None:
             self.timer.cancel()
         self.changes.tell()
+
+    def describe(self) -> dict[str, Any]:
+        """What a test may want to know; arguments are cut."""
+        argv = [argument[:200] for argument in self.argv]
+        return {"argv": argv, "status": self.status, "stdin": self.stdin.written, "stdout": self.stdout.size}
 
     def forget(self) -> None:
         """Let go of its streams."""
@@ -153,12 +157,14 @@ class Sandbox:
         devnull = os.open(os.devnull, os.O_WRONLY)
         out = stdout if kept[0] else devnull
         streams = [stdin, out, out if merged else stderr if kept[1] else devnull]
-        counts_late = self.switches.stdin_counted == "answered"
-        run = Exec(name, argv, Stdin(stdin_here, counts_late=counts_late), Output(stdout_here), Output(stderr_here))
+        is_late = self.switches.stdin_counted == "answered"
+        pipe = Stdin(stdin_here, counts_late=is_late, ahead=self.switches.stdin_ahead)
+        run = Exec(name, argv, pipe, Output(stdout_here), Output(stderr_here))
         self.execs[name] = run
         try:
             came = await self.place.start(name, argv, {**self.environ(), **env}, cwd or self.home, streams)
         except EOFError:
+            self.execs.pop(name).forget()
             raise GRPCError(Status.NOT_FOUND, "task has ended") from None
         finally:
             for end in (stdin, stdout, stderr, devnull):
@@ -177,7 +183,7 @@ class Sandbox:
 
     def _ended(self, name: str, status: tuple[str, int]) -> None:
         run = self.execs.get(name)
-        if run is None or self.result is not None:
+        if run is None or self.result is not None or self.is_worker_gone:
             return
         if run.timed_out and self.switches.timeout_status == "minus_one":
             status = ("code", -1)
@@ -234,10 +240,12 @@ class Sandbox:
             "app_id": self.app_id,
             "root": self.place.root if self.result is None else "",
             "home": self.home,
+            "first": self.place.pid,
             "isolated": self.place.is_isolated,
             "pids": pids,
             "url": self.worker.url if self.worker else "",
             "connections": self.worker.accepted if self.worker else 0,
+            "open_connections": self.worker.open if self.worker else 0,
             "cpu": given.resources.milli_cpu / 1000,
             "memory": given.resources.memory_mb,
             "gpu": given.resources.gpu_config.gpu_type,
@@ -246,8 +254,5 @@ class Sandbox:
             "idle_timeout": given.idle_timeout_secs,
             "workdir": given.workdir,
             "regions": list(given.scheduler_placement.regions),
-            "execs": {
-                run.name: {"argv": run.argv, "status": run.status, "stdin": run.stdin.written}
-                for run in self.execs.values()
-            },
+            "execs": {run.name: run.describe() for run in self.execs.values()},
         }

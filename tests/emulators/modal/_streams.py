@@ -107,11 +107,14 @@ class Stdin:
     Args:
         pipe: The end that is written.
         counts_late: Bytes count as written when a whole call is done, which is wrong.
+        ahead: So many bytes are taken before the pipe takes them, and count as written.
     """
 
-    def __init__(self, pipe: int, *, counts_late: bool = False) -> None:
+    def __init__(self, pipe: int, *, counts_late: bool = False, ahead: int = 0) -> None:
         self.written = 0
-        self._counts_late = counts_late
+        self._counts_late, self._ahead = counts_late, ahead
+        self._held = bytearray()
+        self._pump: asyncio.Task[None] | None = None
         self.closed = False
         self._pipe: int | None = pipe
         self._turn = asyncio.Lock()
@@ -138,27 +141,53 @@ class Stdin:
                 return
             if self._pipe is None:
                 raise Refused("stdin is closed" if self.closed else "the process has exited")
-            await self._hand_over(fresh)
+            await (self._hold(fresh) if self._ahead else self._hand_over(fresh))
             if self._counts_late and is_whole:
                 self.written += len(fresh)
             if eof:
                 self.closed = True
-                self.reader_gone()
+                if not self._held:
+                    self.reader_gone()
 
     async def _hand_over(self, data: memoryview) -> None:
         while data:
-            if self._pipe is None:
-                raise Refused("the process has exited")
-            try:
-                count = os.write(self._pipe, data[:_READ])
-            except BlockingIOError:
-                await self._room(self._pipe)
-                continue
-            except BrokenPipeError:
-                self.reader_gone()
-                continue
+            count = await self._some(data[:_READ])
             self.written += 0 if self._counts_late else count
             data = data[count:]
+
+    async def _some(self, data: memoryview | bytes) -> int:
+        """How many bytes the pipe takes, when it takes any."""
+        while self._pipe is not None:
+            try:
+                return os.write(self._pipe, data)
+            except BlockingIOError:
+                await self._room(self._pipe)
+            except BrokenPipeError:
+                self.reader_gone()
+        raise Refused("the process has exited")
+
+    async def _hold(self, data: memoryview) -> None:
+        while data:
+            if self._pipe is None:
+                raise Refused("the process has exited")
+            if room := max(0, self._ahead - len(self._held)):
+                part, data = data[:room], data[room:]
+                self._held += part
+                self.written += len(part)
+                self._pump = self._pump or asyncio.create_task(self._pass_on())
+            else:
+                await self._changes.next()
+
+    async def _pass_on(self) -> None:
+        """Hand over what is held, and the end after it."""
+        with contextlib.suppress(Refused):
+            while self._held:
+                count = await self._some(bytes(self._held[:_READ]))
+                del self._held[:count]
+                self._changes.tell()
+            if self.closed:
+                self.reader_gone()
+        self._pump = None
 
     async def _room(self, pipe: int) -> None:
         loop = asyncio.get_running_loop()

@@ -26,6 +26,8 @@ class Switches(SwitchSet):
     stdin_counted: Literal["handed", "answered"] = "handed"
     """When a byte of stdin counts as written: when the pipe has taken it, or when the whole write is done. The second
     is a fault: what a cut-off write had handed over comes twice, and the SDK sees nothing of it. Open."""
+    stdin_ahead: int = 0
+    """Bytes of stdin that the worker takes before the pipe does: a write is answered though nobody reads it. Open."""
     output_part: int = 64 << 10
     """Most bytes of output in one message. Open; the SDK takes any size but 0."""
     wait_for_pipe_end: bool = True

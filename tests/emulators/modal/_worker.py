@@ -60,13 +60,15 @@ class CountingServer(Server):
         self._links.add(link)
         return link
 
+    def open_links(self) -> list[H2Protocol]:
+        """The connections that are open."""
+        return [link for link in self._links if hasattr(link, "connection") and not link.connection.is_closing()]
+
     def cut(self) -> None:
         """Close every connection, and accept no other."""
         self.close()
-        for link in list(self._links):
-            transport = getattr(getattr(link, "connection", None), "_transport", None)
-            if transport is not None:
-                transport.abort()
+        for link in self.open_links():
+            link.connection._transport.abort()
 
 
 def listener() -> socket.socket:
@@ -95,6 +97,11 @@ class Worker:
     def accepted(self) -> int:
         """Connections so far."""
         return self._server.accepted
+
+    @property
+    def open(self) -> int:
+        """Connections that are open."""
+        return len(self._server.open_links())
 
     async def listen(self, delay: float) -> None:
         """Accept connections, after a delay."""

@@ -254,6 +254,31 @@ def test_a_command_runs_against_it() -> None:
     assert subprocess.run(run, check=False).returncode == 7
 
 
+def test_nothing_outlives_a_killed_server() -> None:
+    """When the server is killed, the guard ends what it left."""
+    with Emulator() as emulator:
+        client = emulator.connect()
+        app = modal.App.lookup("tests", create_if_missing=True, client=client)
+        modal.Sandbox.create(app=app, client=client).exec("sh", "-c", "env -i setsid sleep 600 &").wait()
+        client.close()
+        below = descendants(emulator.pid)
+        assert len(below) >= 4
+        os.kill(below[0], signal.SIGKILL)
+        until(lambda: not os.path.exists(emulator.root) and not any(os.path.exists(f"/proc/{pid}") for pid in below))
+
+
+def test_a_sandbox_whose_first_process_is_killed(box: modal.Sandbox, emulator: Emulator) -> None:
+    """As by the machine when memory is short: the sandbox has failed, and nothing waits for it."""
+    process = box.exec("sleep", "600")
+    first = emulator.sandboxes()[box.object_id]["first"]
+    os.kill(first, signal.SIGKILL)
+    with pytest.raises(exception.NotFoundError):
+        process.wait()
+    until(lambda: emulator.sandboxes()[box.object_id]["state"] == "failure")
+    with pytest.raises(exception.NotFoundError):
+        box.exec("true")
+
+
 def test_nothing_outlives_a_killed_client() -> None:
     """When the process that started the emulator is killed, server and commands end, and the directory goes."""
     program = textwrap.dedent("""
