@@ -42,10 +42,12 @@ class Handles:
             await asyncio.shield(handle.box)
         except BaseException:
             self.give(handle)
-            if handle.box.done() and handle in self._all:
-                self._all.remove(handle)
+            self._drop_failed()
             raise
         return handle
+
+    def _drop_failed(self) -> None:
+        self._all = [handle for handle in self._all if not (handle.box.done() and handle.box.exception())]
 
     def _make(self) -> Handle:
         box: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
