@@ -138,7 +138,8 @@ class ExecChannel:
         elif self._code is None:
             # The streams tell the end, too: they end, or fail, when the worker is gone.
             self._late = self._late or lost.error
-            self._until = self._until or time.monotonic() + _ENDING
+            ending = time.monotonic() + _ENDING
+            self._until = ending if self._until is None else min(self._until, ending)
 
     # -- end ------------------------------------------------------------------------------------------------------
 
