@@ -120,7 +120,7 @@ class ExecChannel:
         """Bound the wait for what is still to come, once something says that the main process has ended."""
         if self._complete():
             self._until = time.monotonic() + _DRAIN
-        elif self._code is not None or not self._open:
+        elif self._late is None and (self._code is not None or not self._open):
             self._until = time.monotonic() + _REST
 
     def _lose(self, lost: Lost) -> None:

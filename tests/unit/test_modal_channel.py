@@ -273,12 +273,23 @@ def test_a_killed_command_has_no_marks() -> None:
         [Lost("wait", LOST)],
         [Lost("stdin", LOST)],
         [out(b""), err(b""), Lost("wait", LOST)],
+        [Lost("wait", LOST), out(b""), err(b"")],
         [Lost("channel", LOST)],
     ],
 )
 def test_an_end_that_is_not_known_is_never_a_result(events: list[Output | Exit | Lost]) -> None:
     """Whatever is missing or lost, the channel says that the outcome is not known."""
     with pytest.raises(ConnectionError):
+        end(lambda _: events)
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_wait_that_failed_bounds_the_rest(monkeypatch: pytest.MonkeyPatch, late: int) -> None:
+    """Whenever it is told that the wait has failed, what is missing is waited for briefly."""
+    monkeypatch.setattr(_channel, "_REST", 600.0)
+    events: list[Output | Exit | Lost] = [out(b""), err(b"")]
+    events.insert(late, Lost("wait", LOST))
+    with pytest.raises(ConnectionError, match="gone"):
         end(lambda _: events)
 
 
