@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import socketio  # type: ignore[import-untyped]  # ships no type information
 from aiohttp import web
 
+from tests.emulators import _controls
+from tests.emulators._controls import CONTROLLED
+
 from . import _control, _toolbox
 from ._answers import Refusal, refuse
-from ._faults import Fault
 from ._state import STATE, State
+
+if TYPE_CHECKING:
+    from tests.emulators._faults import Fault
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _REPLAYED = 256 << 10
@@ -166,80 +169,13 @@ async def send(request: web.Request, response: web.StreamResponse, parts: AsyncI
     return response
 
 
-# -- the emulator's own controls ---------------------------------------------------------------------------------
-
-
-async def add_fault(request: web.Request) -> web.Response:
-    """A fault to come."""
-    request.app[STATE].faults.waiting.append(Fault(**await request.json()))
-    return web.json_response({})
-
-
-async def clear_faults(request: web.Request) -> web.Response:
-    """No more faults, and nothing is held."""
-    state = request.app[STATE]
-    state.faults.waiting.clear()
-    await state.faults.release()
-    return web.json_response({})
-
-
-async def release(request: web.Request) -> web.Response:
-    """Held requests go on."""
-    await request.app[STATE].faults.release()
-    return web.json_response({})
-
-
-async def wait_held(request: web.Request) -> web.Response:
-    """Wait until requests are held."""
-    query = request.query
-    held = await request.app[STATE].faults.wait_held(query["endpoint"], int(query["count"]), float(query["timeout"]))
-    return web.json_response({"held": held})
-
-
-async def set_switches(request: web.Request) -> web.Response:
-    """Change switches while it runs."""
-    state = request.app[STATE]
-    state.switches = state.switches.changed(await request.json())
-    return web.json_response(asdict(state.switches))
-
-
-async def show(request: web.Request) -> web.Response:
-    """The log, the counts, and the sandboxes with their processes."""
-    return web.json_response(request.app[STATE].describe(request.query.get("sandbox", "")), dumps=json.dumps)
-
-
-async def forget_log(request: web.Request) -> web.Response:
-    """Count from nothing again."""
-    request.app[STATE].log.entries.clear()
-    return web.json_response({})
-
-
-async def vanish(request: web.Request) -> web.Response:
-    """The provider takes a sandbox away, or stops it, without being asked."""
-    state = request.app[STATE]
-    await asyncio.to_thread(state.take_away, request.match_info["id"], request.query.get("state", "destroyed"))
-    return web.json_response({})
-
-
-def _controls() -> list[web.RouteDef]:
-    return [
-        web.post("/_emulator/faults", add_fault),
-        web.delete("/_emulator/faults", clear_faults),
-        web.post("/_emulator/release", release),
-        web.get("/_emulator/held", wait_held),
-        web.put("/_emulator/switches", set_switches),
-        web.get("/_emulator/state", show),
-        web.delete("/_emulator/log", forget_log),
-        web.post("/_emulator/sandboxes/{id}/vanish", vanish),
-    ]
-
-
 def build(state: State) -> web.Application:
     """The whole application."""
     # The framework's limits are the server's, not the vendor's: lift them out of the way.
     app = web.Application(middlewares=[swallow_drops, answer], client_max_size=1 << 40)
     app[STATE] = state
-    app.add_routes([*_controls(), *_control.routes(), *_toolbox.routes(body_of, send)])
+    app[CONTROLLED] = state
+    app.add_routes([*_controls.routes(), *_control.routes(), *_toolbox.routes(body_of, send)])
     server = socketio.AsyncServer(async_mode="aiohttp", cors_allowed_origins="*")
 
     async def connect(sid: str, environ: dict[str, Any], auth: dict[str, Any] | None) -> bool:
