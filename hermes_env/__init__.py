@@ -31,6 +31,7 @@ _EXPORTS = {
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
     "KILL_SCRIPT": "_kill_script",
+    "Keeper": "_keeper",
     "KillReport": "_kill_script",
     "Launch": "_launch",
     "LazyOptions": "_hooks",
@@ -63,6 +64,7 @@ _EXPORTS = {
     "reap": "_registry",
     "options_from_arguments": "_options",
     "parse_kill_report": "_kill_script",
+    "within": "_staged_call",
 }
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._keeper import Keeper as Keeper
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
@@ -111,6 +114,7 @@ if TYPE_CHECKING:
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
     from ._staged import StagedEnvironment as StagedEnvironment
+    from ._staged_call import within as within
     from .files import Change as Change
     from .files import Files as Files
     from .files import FileStat as FileStat

@@ -23,7 +23,7 @@ from ._staged_channel import StagedChannel
 
 if TYPE_CHECKING:
     from ._command import Command
-    from ._launch import Channel
+    from ._launch import Channel, StdinSource
     from ._result import ExecResult
     from ._staged_area import StagingArea
 
@@ -72,7 +72,7 @@ class StagedDispatcher:
         files: list[tuple[str, bytes]] = []
         if command.stdin is not None:
             if (held := self._held_stdin()) is None:
-                size = self._upload_stdin(command.stdin.chunks, cancelled)
+                size = self._upload_stdin(command.stdin, cancelled)
             else:
                 size = len(held)
                 files.append(("in", held))
@@ -88,11 +88,11 @@ class StagedDispatcher:
         memory = self._command.memory
         return bytes(memory) if memory is not None and len(memory) <= self._area.host.batch_bytes else None
 
-    def _upload_stdin(self, source: Iterator[bytes | memoryview], cancelled: Callable[[], bool]) -> int:
+    def _upload_stdin(self, source: StdinSource, cancelled: Callable[[], bool]) -> int:
         """The bytes sent; what the caller's own iterable raises is raised as it is."""
-        counter = _Counter(source, self._limit)
+        counter = _Counter(source.chunks, self._limit)
         try:
-            self._upload("in", counter.chunks(cancelled), cancelled)
+            self._upload("in", counter.chunks(cancelled), cancelled, source.size)
         except StagingError:
             if counter.error is None:
                 raise
@@ -115,9 +115,15 @@ class StagedDispatcher:
             sums=self._area.host.fetches,
         )
 
-    def _upload(self, kind: str, chunks: Iterator[bytes], cancelled: Callable[[], bool]) -> None:
+    def _upload(
+        self, kind: str, chunks: Iterator[bytes], cancelled: Callable[[], bool], size: int | None = None
+    ) -> None:
         (path,) = self._begin([kind], cancelled)
-        self._follow(Call(lambda: self._area.host._stage(path, chunks)), cancelled)  # noqa: SLF001 - the backend's hook
+        host = self._area.host
+        if not size:  # Pseudo files say zero.
+            self._follow(Call(lambda: host._stage(path, chunks)), cancelled)  # noqa: SLF001 - the backend's hook
+        else:
+            self._follow(Call(lambda: host._stage_sized(path, chunks, size)), cancelled)  # noqa: SLF001
 
     def _upload_many(self, files: list[tuple[str, bytes]], cancelled: Callable[[], bool]) -> None:
         if len(files) == 1:

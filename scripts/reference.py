@@ -130,7 +130,7 @@ def hooks() -> str:
     for owner in owners:
         for name, value in vars(owner).items():
             function = inspect.unwrap(getattr(value, "__func__", value))
-            own = name in {"_argv", "_environ", "_run", "_stage", "_stage_many", "_fetch", "_unstage"}
+            own = name in {"_argv", "_environ", "_run", "_stage", "_stage_sized", "_stage_many", "_fetch", "_unstage"}
             if inspect.isfunction(function) and (own or (owner is owners[0] and not name.startswith(_FRAMEWORK))):
                 rows.append((f"`{name}`", f"`{owner.__name__}`", _first(function)))
     return _table(("hook", "of", "what it does"), rows)
