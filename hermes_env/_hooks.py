@@ -109,6 +109,10 @@ class BackendHooks:
         """When the provider ends the environment by itself; None when it does not."""
         return None
 
+    def _credentials(self) -> str | None:
+        """Where the credentials of this environment came from, never what they are; `hermes-env doctor` shows it."""
+        return None
+
     # -- the framework's own, not for backends ---------------------------------------------------------------------
 
     def _before_open(self) -> None:
