@@ -24,7 +24,7 @@ from hermes_env import (
 )
 from hermes_env_daytona import DaytonaEnvironment
 from tests.emulators.daytona.client import Emulator
-from tests.emulators.daytona.waiting import until
+from tests.emulators.waiting import until
 from tests.integration.daytona.conftest import Open
 
 SHELLS = ["zsh", "bash", "dash"]

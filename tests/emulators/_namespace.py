@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -23,7 +24,11 @@ _UNSHARE = ("unshare", "--pid", "--fork", "--mount", "--mount-proc", "--kill-chi
 
 
 class Namespace:
-    """A process namespace with its own /proc; files are the machine's."""
+    """A process namespace with its own /proc; files are the machine's.
+
+    Attributes:
+        pid: Its first process, as this machine numbers it.
+    """
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
@@ -34,11 +39,20 @@ class Namespace:
         )
         assert self._holder.stdout is not None
         self._holder.stdout.readline()
-        (self._init,) = children(self._holder.pid)
+        (self.pid,) = children(self._holder.pid)
 
     def argv(self, program: str, cwd: str) -> list[str]:
         """Run a program inside, in this directory, as leader of a session."""
-        return ["nsenter", f"--target={self._init}", "--pid", "--mount", "--", "env", "-C", cwd, "setsid", program]
+        return ["nsenter", f"--target={self.pid}", "--pid", "--mount", "--", "env", "-C", cwd, "setsid", program]
+
+    def pids(self) -> list[int]:
+        """The processes inside besides the first, as this machine numbers them."""
+        own, found = os.stat(f"/proc/{self.pid}/ns/pid").st_ino, []
+        for name in os.listdir("/proc"):
+            with contextlib.suppress(OSError):
+                if name.isdigit() and os.stat(f"/proc/{name}/ns/pid").st_ino == own and int(name) != self.pid:
+                    found.append(int(name))
+        return found
 
     def end(self) -> None:
         """End every process inside: the kernel does so when the first one ends."""
