@@ -40,7 +40,7 @@ class Session:
     limit_ms: int
     network_policy: Any
     id: str = field(default_factory=lambda: f"sbx_{secrets.token_hex(12)}")
-    status: str = "running"
+    status: str = "pending"
     requested: int = field(default_factory=now_ms)
     started: int = field(default_factory=now_ms)
     stopped: int | None = None

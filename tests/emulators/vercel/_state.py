@@ -113,9 +113,12 @@ class State:
         self.owners[session.id] = sandbox
         await asyncio.to_thread(session.boot, isolated=self.switches.isolated)
         session.started = sandbox.updated = now_ms()
-        if self.switches.start_seconds:
-            session.status = "pending"
+        if session.status != "pending":  # it was stopped meanwhile
+            await asyncio.to_thread(session.power_off)
+        elif self.switches.start_seconds:
             asyncio.get_running_loop().call_later(self.switches.start_seconds, _ready, session)
+        else:
+            session.status = "running"
 
     async def stop(self, sandbox: Sandbox, status: str = "stopped") -> None:
         """Stop the current session; a persistent sandbox keeps its files in a snapshot."""

@@ -16,7 +16,7 @@ from vercel.sandbox import SandboxApiError, SandboxStdinError, SandboxStreamErro
 from tests.emulators.waiting import until
 
 if TYPE_CHECKING:
-    from vercel.sandbox.sync import CompletedProcess, SyncProcess, SyncSandbox, SyncSandboxRuntimeSession
+    from vercel.sandbox.sync import CompletedProcess, SyncSandbox, SyncSandboxRuntimeSession
 
     from tests.emulators.vercel.client import Emulator
 
@@ -193,7 +193,7 @@ def test_a_command_that_does_not_read_is_reported(session: SyncSandboxRuntimeSes
     switched(stdin_seconds=0.2)
     process = session.create_process("sleep", ["60"], stdin=subprocess.PIPE)
     with pytest.raises(SandboxStdinError) as caught:
-        cast("SyncProcess", process).stdin.write(bytes(1 << 20))  # type: ignore[union-attr]
+        process.stdin.write(bytes(1 << 20))  # type: ignore[union-attr]
     assert isinstance(caught.value.cause, SandboxApiError) and caught.value.cause.status_code == 504
     assert caught.value.cause.data["error"]["bytesWritten"] == 65536  # type: ignore[index]
     process.kill()

@@ -193,7 +193,7 @@ def test_a_destroyed_sandbox_is_not_found(
     emulator.vanish(box.name)
     for ask in (lambda: session.run_process("true"), lambda: client.get_sandbox(name=box.name)):
         with pytest.raises(SandboxApiError) as caught:
-            ask()  # type: ignore[no-untyped-call]  # both give something
+            ask()
         assert (caught.value.status_code, caught.value.code) == (404, "not_found")
 
 
