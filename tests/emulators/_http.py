@@ -121,11 +121,20 @@ async def _before(request: web.Request, fault: Fault) -> None:
 
 
 async def _drop_during(request: web.Request, handler: Handler, fault: Fault) -> None:
+    if request.content_type == "application/json":
+        await request.read()  # the work has begun when the whole request is there
     work = asyncio.ensure_future(handler(request))
     _background.add(work)
-    work.add_done_callback(_background.discard)
+    work.add_done_callback(_forget)
     await asyncio.sleep(fault.value)
     drop(request, reset=fault.reset)
+
+
+def _forget(work: asyncio.Future[Any]) -> None:
+    _background.discard(work)
+    if not work.cancelled():
+        # Whoever should have heard of it has gone; asyncio complains about an exception that nobody looks at.
+        work.exception()
 
 
 async def _after(request: web.Request, handler: Handler, fault: Fault, manners: Manners) -> web.StreamResponse | None:

@@ -18,7 +18,14 @@ from ._input import Input
 from ._output import Output
 
 if TYPE_CHECKING:
+    from ._account import Account
     from ._switches import Switches
+
+STREAM_CLOSED = {
+    "code": "sandbox_stream_closed",
+    "message": "Sandbox stream was closed and is not accepting commands.",
+}
+"""The only error record that the API's reference knows (stream command logs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,8 @@ class Command:
         """Its sandbox has stopped: the record that says so is the last, and nobody learns an exit code."""
         if not self.output.sealed:
             self.lost = refusal
-            error = {"code": self._switches.stopped_stream, "message": refusal.message}
+            closed = self._switches.stopped_stream == "sandbox_stream_closed"
+            error = STREAM_CLOSED if closed else {"code": "sandbox_stopped", "message": refusal.message}
             self._end(None, {"stream": "error", "data": error})
 
     @property
@@ -153,7 +161,7 @@ def _own(pipe: Any) -> int:
     return descriptor
 
 
-def start(wish: Wish, environ: dict[str, str]) -> dict[str, Any]:
+def start(wish: Wish, environ: dict[str, str], who: Account | None) -> dict[str, Any]:
     """Options of `subprocess.Popen` for a command: the leader of a session of its own, with pipes."""
     return {
         "cwd": wish.cwd,
@@ -162,4 +170,5 @@ def start(wish: Wish, environ: dict[str, str]) -> dict[str, Any]:
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
         "start_new_session": True,
+        **({} if who is None else who.options()),
     }

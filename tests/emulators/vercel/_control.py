@@ -27,7 +27,7 @@ async def body_of(request: web.Request) -> dict[str, Any]:
     if (request.content_length or 0) > longest:
         raise Refusal(413, "request_body_too_large", f"body is over {longest} bytes")
     try:
-        body = await request.json() if request.can_read_body else {}
+        body = await request.json() if request.body_exists else {}
     except ValueError:
         raise Refusal(400, "bad_request", "body is not JSON") from None
     if not isinstance(body, dict):

@@ -14,7 +14,7 @@ from tests.emulators._http import Refusal, send
 from tests.emulators._spawning import spawn
 
 from ._answers import not_found
-from ._commands import Command, Wish, start
+from ._commands import STREAM_CLOSED, Command, Wish, start
 from ._control import body_of
 from ._output import Line, as_line
 from ._sandboxes import Sandbox, Session
@@ -45,7 +45,7 @@ async def _begin(request: web.Request, wish: Wish) -> Command:
         await asyncio.sleep(state.switches.dispatch_seconds)
     box, session = state.running(request.match_info["session"])
     environ = {**box.environ(session), **wish.env, **({"HOME": "/root"} if wish.sudo else {})}
-    options = start(wish, environ)
+    options = start(wish, environ, None if wish.sudo else box.account)
     work = asyncio.get_running_loop().run_in_executor(
         state.spawners, lambda: spawn([wish.name, *wish.args], session.namespace, **options)
     )
@@ -77,7 +77,7 @@ async def run(request: web.Request) -> web.StreamResponse:
     request["entry"]["id"] = command.id
     if not body.get("wait"):
         return web.json_response({"command": command.to_json()})
-    return await send(request, _stream(), _whole(command))
+    return await send(request, _stream(), _cut(request, _whole(command)))
 
 
 def _stream() -> web.StreamResponse:
@@ -92,6 +92,17 @@ async def _whole(command: Command) -> AsyncIterator[Line]:
         yield line
     if command.lost is None:
         yield as_line({"command": command.to_json()})
+
+
+async def _cut(request: web.Request, lines: AsyncIterator[Line]) -> AsyncIterator[Line]:
+    """The records, or with a fault only the first: then the service has lost its connection to the sandbox."""
+    fault = next((fault for fault in request["faults"] if fault.kind == "stream_closed"), None)
+    left = -1 if fault is None else int(fault.value)
+    while left and (line := await anext(lines, None)) is not None:
+        yield line
+        left -= 1
+    if not left:
+        yield as_line({"stream": "error", "data": STREAM_CLOSED})
 
 
 def _command(request: web.Request) -> tuple[Sandbox, Session, Command]:
@@ -124,7 +135,7 @@ async def get(request: web.Request) -> web.Response:
 async def logs(request: web.Request) -> web.StreamResponse:
     """``GET …/cmd/{id}/logs``: from the first record, until the command is over."""
     _, _, command = _command(request)
-    return await send(request, _stream(), command.output.lines())
+    return await send(request, _stream(), _cut(request, command.output.lines()))
 
 
 async def kill(request: web.Request) -> web.Response:
@@ -135,6 +146,8 @@ async def kill(request: web.Request) -> web.Response:
     if not isinstance(number, int) or not 0 < number < 65:
         raise Refusal(400, "bad_request", f"no signal: {number}")
     request["entry"]["signal"] = number
+    if command.over and request.app[STATE].switches.kill_ended == "refused":
+        raise Refusal(404, "not_found", f"command {command.id} is not running")
     command.kill(number)
     return _answer(command)
 
@@ -147,8 +160,11 @@ async def feed(request: web.Request) -> web.Response:
         data = base64.b64decode(body.get("data") or "", validate=True)
     except binascii.Error:
         raise Refusal(400, "bad_request", "data is not base64") from None
-    written = await command.feed(data, body.get("offset"), close=bool(body.get("close")))
-    return _answer(command, bytesWritten=written)
+    close = bool(body.get("close"))
+    if not request.app[STATE].switches.stdin_offsets:
+        await command.feed(data, None, close=close)
+        return _answer(command)
+    return _answer(command, bytesWritten=await command.feed(data, body.get("offset"), close=close))
 
 
 def routes() -> list[web.RouteDef]:

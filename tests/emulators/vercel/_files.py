@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
@@ -13,41 +14,42 @@ from aiohttp import web
 from tests.emulators._http import Refusal, body_of, send
 
 from . import _control
+from ._account import Account, acting_as
 from ._answers import file_refusal
 from ._archive import Unpacker
-from ._sandboxes import Session
 from ._state import STATE
 
 _CHUNK = 256 << 10
 
 
-async def _session(request: web.Request) -> Session:
-    return request.app[STATE].running(request.match_info["session"])[1]
+async def _thread(who: Account | None, path: str, work: Callable[[], Any]) -> Any:
+    """File work off the loop, done by the sandbox's account, with its failures as answers."""
 
+    def act() -> Any:
+        with acting_as(who):
+            return work()
 
-async def _thread(path: str, work: Callable[[], Any]) -> Any:
-    """File work off the loop, with its failures as answers."""
     try:
-        return await asyncio.to_thread(work)
+        return await asyncio.to_thread(act)
     except OSError as error:
         raise file_refusal(error, path) from error
 
 
-async def _target(request: web.Request) -> tuple[dict[str, Any], str]:
+async def _target(request: web.Request) -> tuple[Account | None, dict[str, Any], str]:
     body = await _control.body_of(request)
-    session = await _session(request)
+    box, session = request.app[STATE].running(request.match_info["session"])
     if not isinstance(body.get("path"), str) or "\0" in body["path"]:
         raise Refusal(400, "bad_request", "path is missing")
-    return body, os.path.join(session.cwd, body.get("cwd") or "", body["path"])
+    return box.account, body, os.path.join(session.cwd, body.get("cwd") or "", body["path"])
 
 
 async def make_dir(request: web.Request) -> web.Response:
     """``POST …/fs/mkdir``."""
-    body, path = await _target(request)
+    who, body, path = await _target(request)
     if body.get("recursive", True):
-        await _thread(path, lambda: os.makedirs(path, 0o755, exist_ok=True))
+        await _thread(who, path, lambda: os.makedirs(path, 0o755, exist_ok=True))
     else:
-        await _thread(path, lambda: os.mkdir(path, 0o755))
+        await _thread(who, path, lambda: os.mkdir(path, 0o755))
     return web.json_response({})
 
 
@@ -62,8 +64,8 @@ def _open(path: str) -> int:
 
 async def read(request: web.Request) -> web.StreamResponse:
     """``POST …/fs/read``: the bytes as they are."""
-    _, path = await _target(request)
-    file = await _thread(path, lambda: _open(path))
+    who, _, path = await _target(request)
+    file = await _thread(who, path, lambda: _open(path))
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
     return await send(request, response, _pieces(file))
 
@@ -78,13 +80,13 @@ async def _pieces(file: int) -> AsyncIterator[bytes]:
 
 async def write(request: web.Request) -> web.Response:
     """``POST …/fs/write``: unpacks an archive below ``x-cwd`` as it arrives."""
-    session = await _session(request)
+    box, session = request.app[STATE].running(request.match_info["session"])
     base = os.path.join(session.cwd, request.headers.get("x-cwd", ""))
     job = Unpacker(base, request.app[STATE].switches)
     request["entry"]["paths"] = job.written
     try:
         async for piece in body_of(request):
-            await asyncio.to_thread(job.take, piece)
+            await _thread(box.account, base, functools.partial(job.take, piece))
         job.finish()
     finally:
         job.close()

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from tests.emulators._namespace import Namespace, available
 from tests.emulators._processes import kill_marked, marked
 
+from ._account import account
+
 if TYPE_CHECKING:
     from tests.emulators._http import Refusal
 
+    from ._account import Account
     from ._commands import Command
     from ._switches import Switches
 
@@ -37,7 +40,7 @@ class Session:
     limit_ms: int
     network_policy: Any
     id: str = field(default_factory=lambda: f"sbx_{secrets.token_hex(12)}")
-    status: str = "running"
+    status: str = "pending"
     requested: int = field(default_factory=now_ms)
     started: int = field(default_factory=now_ms)
     stopped: int | None = None
@@ -90,9 +93,9 @@ class Sandbox:
     persistent: bool
     sessions: list[Session] = field(default_factory=list)
     snapshot: str | None = None
+    account: Account | None = None
     created: int = field(default_factory=now_ms)
     updated: int = field(default_factory=now_ms)
-    busy: bool = False
 
     @property
     def home(self) -> str:
@@ -120,7 +123,10 @@ class Sandbox:
 
     def open_session(self) -> Session:
         """A new current session."""
-        os.makedirs(self.home, mode=0o755, exist_ok=True)
+        if not os.path.isdir(self.home):
+            os.makedirs(self.home, mode=0o755)
+            if self.account is not None:
+                self.account.own(self.home)
         session = Session(self.name, self.home, self.limit_ms, self.settings.get("networkPolicy"))
         self.sessions.append(session)
         return session
@@ -191,6 +197,7 @@ def make(root: str, body: dict[str, Any], project: str, switches: Switches) -> S
         settings=body,
         limit_ms=body.get("timeout") or int(switches.default_limit_seconds * 1000),
         persistent=switches.persistent_default if persistent is None else persistent,
+        account=account(switches.account),
     )
     sandbox.open_session()
     return sandbox

@@ -48,7 +48,7 @@ class State:
     @property
     def kinds(self) -> frozenset[str]:
         """Kinds of faults that it knows."""
-        return KINDS
+        return KINDS | {"stream_closed"}
 
     def find(self, name: str) -> Sandbox:
         """A sandbox.
@@ -97,9 +97,12 @@ class State:
             Refusal: There were too many.
         """
         limit, window, now = self.switches.requests_per_window, self.switches.window_seconds, time.monotonic()
+        if not limit:
+            self.arrivals.clear()
+            return
         while self.arrivals and self.arrivals[0] <= now - window:
             self.arrivals.popleft()
-        if limit and len(self.arrivals) >= limit:
+        if len(self.arrivals) >= limit:
             after = max(1, math.ceil(self.arrivals[0] + window - now))
             raise Refusal(429, "rate_limited", "too many requests", retry_after=after)
         self.arrivals.append(now)
@@ -110,9 +113,12 @@ class State:
         self.owners[session.id] = sandbox
         await asyncio.to_thread(session.boot, isolated=self.switches.isolated)
         session.started = sandbox.updated = now_ms()
-        if self.switches.start_seconds:
-            session.status = "pending"
+        if session.status != "pending":  # it was stopped meanwhile
+            await asyncio.to_thread(session.power_off)
+        elif self.switches.start_seconds:
             asyncio.get_running_loop().call_later(self.switches.start_seconds, _ready, session)
+        else:
+            session.status = "running"
 
     async def stop(self, sandbox: Sandbox, status: str = "stopped") -> None:
         """Stop the current session; a persistent sandbox keeps its files in a snapshot."""
@@ -126,7 +132,8 @@ class State:
         session.halt(self.stopped())
         await asyncio.to_thread(session.power_off)
         if sandbox.persistent:
-            self.take_snapshot(sandbox)
+            if status == "stopped":
+                self.take_snapshot(sandbox)
         else:
             await asyncio.to_thread(sandbox.wipe)
 

@@ -21,6 +21,9 @@ class Switches(SwitchSet):
 
     isolated: bool = True
     """Each sandbox has a process table of its own, where the emulator runs as root. The files stay this machine's."""
+    account: str = ""
+    """User of this machine that commands and files of sandboxes belong to, where the emulator is root, while `sudo` is
+    root. Empty: the user that the emulator runs as. Image: an account of its own, uid 1000, with sudo."""
     log_decode: Literal["chunk", "incremental"] = "chunk"
     """Output is JSON text. chunk: each piece that was read from the pipe is decoded by itself, so that a character cut
     by its edge becomes U+FFFD. Issues vercel-py 128 and vercel-labs/agent-eval 176: a text-only backend that decodes
@@ -32,6 +35,9 @@ class Switches(SwitchSet):
     False: when its process has ended."""
     kill_scope: Literal["process", "group"] = "process"
     """What a signal reaches. Open."""
+    kill_ended: Literal["refused", "accepted"] = "refused"
+    """Answer to a signal for a command that is over: 404, or nothing happens. API, kill a command: it must still be
+    running; the status is open."""
     signal_exit: Literal["128+n", "-1"] = "128+n"
     """Exit code of a command that died of a signal. SDK's own live test: not 0; the number is open."""
     overwrite: Literal["truncate", "replace"] = "truncate"
@@ -43,9 +49,9 @@ class Switches(SwitchSet):
     stopped: Literal["410", "409", "bare 410"] = "410"
     """Answer to a request for a session that has stopped: 410 or 409 with `sandbox_stopped`, or a 410 without a code.
     SDK recovery: any of them means stopped."""
-    stopped_stream: Literal["sandbox_stopped", "sandbox_stream_closed"] = "sandbox_stopped"
-    """Code of the record that ends an output stream when its sandbox stops. SDK log_stream: the second one may also
-    mean that only the connection was lost."""
+    stopped_stream: Literal["sandbox_stream_closed", "sandbox_stopped"] = "sandbox_stream_closed"
+    """Code of the record that ends an output stream when its sandbox stops. API, stream command logs: the first is the
+    only one; SDK log_stream: it may also mean that only the connection was lost, and the SDK asks again."""
     dispatch_seconds: float = 0.0
     """A command starts so long after the service took its request, whether its client is still there or not. Open."""
     persistent_default: bool = True
@@ -68,5 +74,7 @@ class Switches(SwitchSet):
     """Longest execution time limit, also by extension. Documents: 45 minutes on the smallest plan."""
     max_body_bytes: int = 1_000_000
     """Longest JSON body. SDK process_stdin: "the API's 1 MB limit"."""
+    stdin_offsets: bool = True
+    """False: an older sandbox, which ignores offsets and tells no `bytesWritten`. API: write to command stdin."""
     stdin_seconds: float = 30.0
     """A write to stdin that the command does not read answers 504 after this. API: write to command stdin."""
