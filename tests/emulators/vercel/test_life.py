@@ -186,15 +186,23 @@ def test_a_run_that_loses_its_sandbox_says_so(
     assert commands.count(["sleep", "60"]) == 2
 
 
-def test_a_destroyed_sandbox_is_not_found(
-    session: SyncSandboxRuntimeSession, box: SyncSandbox, client: SyncSandboxClient, emulator: Emulator
+def test_a_destroyed_sandbox_is_gone(
+    session: SyncSandboxRuntimeSession,
+    box: SyncSandbox,
+    client: SyncSandboxClient,
+    emulator: Emulator,
+    switched: Switched,
 ) -> None:
-    """A sandbox that was taken away, and its session, answer 404."""
+    """A sandbox that was taken away answers 404, its session too, or 410."""
     emulator.vanish(box.name)
     for ask in (lambda: session.run_process("true"), lambda: client.get_sandbox(name=box.name)):
         with pytest.raises(SandboxApiError) as caught:
             ask()
         assert (caught.value.status_code, caught.value.code) == (404, "not_found")
+    switched(destroyed="410")
+    with pytest.raises(SandboxApiError) as late:
+        session.run_process("true")
+    assert (late.value.status_code, late.value.code) == (410, "sandbox_stopped")
 
 
 def test_a_sandbox_may_stop_slowly(session: SyncSandboxRuntimeSession, switched: Switched) -> None:
