@@ -109,7 +109,8 @@ def _await_keeper(lease: Hijacked, what: str) -> None:
         if count == 0:
             text = said.decode("utf-8", "replace").strip()
             raise BackendUnavailable(
-                f"{what}: it needs /bin/sh and sleep, or give entrypoint= ({text})", reason="not_installed"
+                f"{what}: it needs /bin/sh and sleep; with entrypoint= its files can be reached ({text})",
+                reason="not_installed",
             )
         reader.filled(count)
 

@@ -23,7 +23,7 @@ from hermes_env import (
     Unsupported,
 )
 
-from . import _client, _container, _pull
+from . import _archive, _client, _container, _pull
 from ._channel import Drain, ExecChannel
 from ._frames import WRAPPER
 from ._watcher import Watchers
@@ -31,7 +31,7 @@ from ._watcher import Watchers
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from hermes_env import Channel, KillReport, Launch
+    from hermes_env import Channel, Files, KillReport, Launch
 
 _START = 3.0
 """Seconds for the engine to make the process of an exec that it has accepted."""
@@ -45,8 +45,8 @@ class DockerEnvironment(BaseEnvironment):
     """Runs commands in a Docker container, by the engine's API: stdin is the command's own.
 
     With ``image=`` a container is made, and removed by `close`, or by the engine after `ttl` seconds. With
-    ``container=`` an existing one is used and left alone. Each command leads a session of its own; ``/bin/sh`` must
-    be there. Options: `hermes_env_docker._options.DockerOptions`.
+    ``container=`` an existing one is used and left alone. Each command leads a session of its own; it needs
+    ``/bin/sh``, files do not. Options: `hermes_env_docker._options.DockerOptions`.
     """
 
     capabilities = Capabilities(
@@ -157,6 +157,15 @@ class DockerEnvironment(BaseEnvironment):
 
     def _expires_at(self) -> datetime | None:
         return self._expires
+
+    def _make_files(self) -> Files:
+        """Files by scripts; by archives in a container of others that has no shell."""
+        self._life.require_usable()
+        if self._lease is None and not _archive.has_program(self._api, self._container, "/bin/sh"):
+            from ._archive_files import archive_files
+
+            return archive_files(self, self._api, self._container)
+        return super()._make_files()
 
     # -- commands -------------------------------------------------------------------------------------------------
 

@@ -24,14 +24,16 @@ from ._state import STATE
 def _wish(body: dict[str, Any], session: Session) -> Wish:
     if not isinstance(body.get("command"), str) or not body["command"]:
         raise Refusal(400, "bad_request", "command is missing")
-    texts = [body["command"], *(body.get("args") or []), *(body.get("env") or {}).values()]
-    if any("\0" in text for text in texts):
+    env = body.get("env") or {}
+    if any("\0" in text for text in (body["command"], *(body.get("args") or []), *env, *env.values())):
         raise Refusal(400, "bad_request", "NUL in a command")
+    if any(not name or "=" in name for name in env):
+        raise Refusal(400, "bad_request", "a variable has no proper name")
     return Wish(
         name=body["command"],
         args=tuple(body.get("args") or ()),
         cwd=body.get("cwd") or session.cwd,
-        env=dict(body.get("env") or {}),
+        env=env,
         sudo=bool(body.get("sudo")),
         attach_stdin=bool(body.get("attachStdin")),
         timeout=body["timeout"] / 1000 if body.get("timeout") else None,
@@ -52,11 +54,12 @@ async def _begin(request: web.Request, wish: Wish) -> Command:
     try:
         child = await work
     except OSError as error:
-        raise _not_started(error, wish) from error
+        raise (_not_started(error, wish) if session.alive else state.stopped()) from error
     command = Command(session.id, wish, child, state.switches)
     session.commands[command.id] = command
     if not session.alive:
         command.lose(state.stopped())
+        await asyncio.to_thread(session.power_off)
     return command
 
 

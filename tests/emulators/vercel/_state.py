@@ -38,6 +38,8 @@ class State:
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     owners: dict[str, Sandbox] = field(default_factory=dict)
     """Sandboxes by the ids of their sessions."""
+    gone: set[str] = field(default_factory=set)
+    """Ids of sessions whose sandboxes were destroyed."""
     snapshots: dict[str, dict[str, Any]] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
@@ -67,6 +69,8 @@ class State:
             Refusal: There is none.
         """
         owner = self.owners.get(identity)
+        if owner is None and identity in self.gone and self.switches.destroyed == "410":
+            raise self.stopped()
         if owner is None:
             raise not_found(f"session {identity}")
         return owner, next(session for session in owner.sessions if session.id == identity)
@@ -175,6 +179,7 @@ class State:
         await self.stop(sandbox)
         for session in sandbox.sessions:
             self.owners.pop(session.id, None)
+            self.gone.add(session.id)
         await asyncio.to_thread(sandbox.wipe)
 
     def take_away(self, identity: str, state: str) -> None:

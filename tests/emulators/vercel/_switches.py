@@ -49,6 +49,8 @@ class Switches(SwitchSet):
     stopped: Literal["410", "409", "bare 410"] = "410"
     """Answer to a request for a session that has stopped: 410 or 409 with `sandbox_stopped`, or a 410 without a code.
     SDK recovery: any of them means stopped."""
+    destroyed: Literal["404", "410"] = "404"
+    """Answer to a request for a session whose sandbox was destroyed: `not_found`, or as of a stopped one. Open."""
     stopped_stream: Literal["sandbox_stream_closed", "sandbox_stopped"] = "sandbox_stream_closed"
     """Code of the record that ends an output stream when its sandbox stops. API, stream command logs: the first is the
     only one; SDK log_stream: it may also mean that only the connection was lost, and the SDK asks again."""

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
@@ -54,6 +54,25 @@ def test_a_program_that_is_missing_has_no_exit_code(session: SyncSandboxRuntimeS
             session.run_process(**options)  # type: ignore[arg-type]
         assert caught.value.status_code == 400
         assert caught.value.code == ("file_error" if "cwd" in options else "executable_not_found")
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({"args": ["x" * 131_072]}, 400),
+        ({"args": ["x" * 100_000] * 11}, 413),
+        ({"args": ["a\0b"]}, 400),
+        ({"env": {"A=B": "x"}}, 400),
+    ],
+    ids=["one-long", "all-long", "nul", "name"],
+)
+def test_what_cannot_be_run_is_refused(
+    session: SyncSandboxRuntimeSession, options: dict[str, Any], status: int
+) -> None:
+    """Arguments that the kernel or the service does not take, a NUL and odd names of variables are errors."""
+    with pytest.raises(SandboxApiError) as caught:
+        session.run_process("true", **options)
+    assert caught.value.status_code == status
 
 
 def test_output_is_decoded_piece_by_piece(session: SyncSandboxRuntimeSession, switched: Switched) -> None:

@@ -153,6 +153,15 @@ def test_a_stopped_session_takes_no_request(
         assert (caught.value.status_code, caught.value.code) == (status, code)
 
 
+def test_any_answer_can_be_had(session: SyncSandboxRuntimeSession, box: SyncSandbox, emulator: Emulator) -> None:
+    """A fault answers a status with a code, and nothing was done."""
+    emulator.fail("start", "status", 422, code="sandbox_snapshotting", sandbox=box.name)
+    with pytest.raises(SandboxApiError) as caught:
+        session.create_process("true")
+    assert (caught.value.status_code, caught.value.code) == (422, "sandbox_snapshotting")
+    assert session.query_processes() == []
+
+
 def test_a_stop_ends_the_streams_and_the_processes(
     session: SyncSandboxRuntimeSession, box: SyncSandbox, emulator: Emulator
 ) -> None:
@@ -171,8 +180,11 @@ def test_a_stop_ends_the_streams_and_the_processes(
 def test_a_run_that_loses_its_sandbox_says_so(
     session: SyncSandboxRuntimeSession, box: SyncSandbox, emulator: Emulator, switched: Switched
 ) -> None:
-    """A command that is waited for ends with an error of the stream, in either code, and is not run again."""
-    for code in ("sandbox_stream_closed", "sandbox_stopped"):
+    """A command that is waited for ends with an error of the stream, and is not run again.
+
+    After `sandbox_stream_closed` the SDK asks for the logs first, as the sandbox might still be there.
+    """
+    for code in ("sandbox_stopped", "sandbox_stream_closed"):
         switched(stopped_stream=code)
         current = box.session()
 
@@ -181,20 +193,29 @@ def test_a_run_that_loses_its_sandbox_says_so(
 
         with pytest.raises(SandboxStreamError):
             current.run_process("sleep", ["60"], capture_output=True, on_start=stop)
+        assert ("logs" in emulator.counts(box.name)) == (code == "sandbox_stream_closed")
         box.run_process("true")  # the sandbox handle resumes it
     commands = [entry["command"] for entry in emulator.log(box.name) if "command" in entry]
     assert commands.count(["sleep", "60"]) == 2
 
 
-def test_a_destroyed_sandbox_is_not_found(
-    session: SyncSandboxRuntimeSession, box: SyncSandbox, client: SyncSandboxClient, emulator: Emulator
+def test_a_destroyed_sandbox_is_gone(
+    session: SyncSandboxRuntimeSession,
+    box: SyncSandbox,
+    client: SyncSandboxClient,
+    emulator: Emulator,
+    switched: Switched,
 ) -> None:
-    """A sandbox that was taken away, and its session, answer 404."""
+    """A sandbox that was taken away answers 404, its session too, or 410."""
     emulator.vanish(box.name)
     for ask in (lambda: session.run_process("true"), lambda: client.get_sandbox(name=box.name)):
         with pytest.raises(SandboxApiError) as caught:
             ask()
         assert (caught.value.status_code, caught.value.code) == (404, "not_found")
+    switched(destroyed="410")
+    with pytest.raises(SandboxApiError) as late:
+        session.run_process("true")
+    assert (late.value.status_code, late.value.code) == (410, "sandbox_stopped")
 
 
 def test_a_sandbox_may_stop_slowly(session: SyncSandboxRuntimeSession, switched: Switched) -> None:
@@ -251,6 +272,18 @@ def test_a_resumed_sandbox_has_its_files_or_none(
     box.destroy(delete_orphan_snapshots=True)
     kept = {snapshot.id for snapshot in client.query_snapshots()}
     assert not kept & set(snapshots)
+
+
+def test_what_a_sandbox_is_when_nobody_says(client: SyncSandboxClient, emulator: Emulator, switched: Switched) -> None:
+    """Persistence and the execution time limit have defaults of the service."""
+    box = client.create_sandbox()
+    assert box.persistent is True and box.execution_time_limit == timedelta(minutes=5)
+    switched(persistent_default=False, default_limit_seconds=1)
+    other = client.create_sandbox()
+    assert other.persistent is False
+    until(lambda: emulator.sandboxes()[other.name]["status"] == "stopped")
+    for made in (box, other):
+        made.destroy()
 
 
 def test_a_deleted_snapshot_cannot_be_resumed(client: SyncSandboxClient) -> None:
