@@ -79,6 +79,9 @@ class DaytonaEnvironment(StagedEnvironment):
     def _ident(self) -> str:
         return str(self._box.id)
 
+    def _credentials(self) -> str:
+        return _sdk.source(self.options)
+
     @classmethod
     def _reap(cls, options: Any) -> list[str]:
         return _sandbox.reap(_sdk.connect(options or cls.Options()))

@@ -93,6 +93,14 @@ def _settings(options: DaytonaOptions) -> dict[str, str]:
     return found
 
 
+def source(options: DaytonaOptions) -> str:
+    """Where the credentials come from."""
+    if options.api_key is not None or options.jwt_token is not None:
+        return "option api_key" if options.api_key is not None else "option jwt_token"
+    named = [name for name in ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN") if os.environ.get(name)]
+    return named[0] if named else ".env.local or .env of the working directory"
+
+
 def _first(value: SecretStr | str | None, variable: str) -> str | None:
     given = value if isinstance(value, str | None) else value.get_secret_value()
     return given or os.environ.get(variable)

@@ -69,7 +69,8 @@ def test_a_file_that_grows_while_it_is_sent_arrives(env: BaseEnvironment, tmp_pa
                 self._grown = True
                 with path.open("ab") as more:
                     more.write(data)
-            return self._file.read(size)
+            content: bytes = self._file.read(size)
+            return content
 
         def close(self) -> None:
             """Close it."""

@@ -55,6 +55,6 @@ def test_the_laws_hold_whatever_the_service_does(switches: list[str]) -> None:
     """The quick profile is green with the other answer to each open question about the service, too."""
     flags = [word for switch in switches for word in ("--switch", switch)]
     emulator = [sys.executable, os.path.join(ROOT, "tests/emulators/vercel"), *flags, "--"]
-    laws = [sys.executable, "-m", "hermes_env_conformance", "vercel", "--profile", "quick"]
+    laws = [sys.executable, "-m", "hermes_env", "conformance", "vercel", "--profile", "quick"]
     done = subprocess.run([*emulator, *laws], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-20_000:]

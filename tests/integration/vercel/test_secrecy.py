@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import secrets
+import subprocess
+import sys
 
 import pytest
 
-from hermes_env import BackendUnavailable, CommandFailed, open_environment
+from hermes_env import CommandFailed, open_environment
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
 from tests.emulators.waiting import until
@@ -35,8 +37,8 @@ def test_command_text_is_constant(faulty: Open, emulator: Emulator) -> None:
     env.exec(f"echo {canary}; cat", stdin=canary.encode(), env={"TOKEN": canary})
     env.exec(["echo", canary], cwd="/")
     env.files.write_bytes("f", canary.encode())
-    texts = [entry.get("command", "") for entry in emulator.log()]
-    assert any(texts) and not any(canary in text for text in texts)
+    texts = [text for entry in emulator.log() for text in entry.get("command", ())]
+    assert texts and not any(canary in text for text in texts)
 
 
 def test_stdin_and_variables_are_in_no_argument_list(faulty: Open) -> None:
@@ -64,34 +66,49 @@ def test_the_private_directory_is_private_and_goes(faulty: Open) -> None:
     assert not os.path.exists(home)
 
 
-def test_a_file_of_the_working_directory_gives_no_credentials(
-    emulator: Emulator, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A key in `.env` of the working directory is used only when that is asked for."""
-    for name in ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN", "DAYTONA_ORGANIZATION_ID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(str(tmp_path))
-    with open(".env", "w") as file:
-        file.write(f"DAYTONA_API_KEY={emulator.key}\n")
-    with pytest.raises(BackendUnavailable, match="dashboard/keys") as caught:
-        open_environment("daytona", api_url=emulator.api_url, target="local")
-    assert caught.value.reason == "no_credentials"
-    with open_environment("daytona", api_url=emulator.api_url, target="local", dotenv=True) as env:
-        assert env.exec("echo asked").text == "asked\n"
+def test_uploads_are_private_whatever_the_service_does(faulty: Open, emulator: Emulator) -> None:
+    """Files are asked to be 0600, while a command waits for its turn and under each way to set a mode."""
+    for mode in ("open", "chmod"):
+        emulator.switch(upload_mode=mode)
+        env = faulty()
+        assert isinstance(env, VercelEnvironment)
+        emulator.fail("run", "hold_before")
+        process = env.start("cat", stdin=b"secret" * 10)
+        emulator.wait_held("run")
+        modes = {name.rpartition(".")[2]: os.stat(name).st_mode & 0o777 for name in glob.glob(f"{env._area.home}/*.*")}
+        emulator.release()
+        assert process.wait(60).stdout == b"secret" * 10
+        assert (modes["in"], modes["sh"]) == (0o600, 0o600)
 
 
 def test_the_environment_gives_credentials(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without arguments the variables of the process are used."""
+    """Without arguments the variables of the process are used, an OIDC token before an access token."""
     for name, value in emulator.environ.items():
         monkeypatch.setenv(name, value)
-    with open_environment("daytona") as env:
+    with open_environment("vercel", base_url=emulator.base_url) as env:
         assert env.exec("echo env").text == "env\n"
+    monkeypatch.setenv("VERCEL_OIDC_TOKEN", emulator.oidc_token)
+    monkeypatch.setenv("VERCEL_TOKEN", "wrong")
+    with open_environment("vercel", base_url=emulator.base_url) as env:
+        assert env.exec("echo oidc").text == "oidc\n"
+
+
+def test_doctor_tells_where_the_credentials_came_from(emulator: Emulator) -> None:
+    """`doctor` names the variable that won, and shows no token."""
+    environ = {**os.environ, **emulator.environ, "VERCEL_OIDC_TOKEN": emulator.oidc_token, "COLUMNS": "200"}
+    run = [sys.executable, "-m", "hermes_env", "doctor", "vercel"]
+    done = subprocess.run(run, env=environ, stdout=-1, stderr=-1, check=False)
+    shown = done.stdout.decode() + done.stderr.decode()
+    assert done.returncode == 0, shown
+    (line,) = [line for line in shown.splitlines() if line.startswith("credentials")]
+    assert " ".join(line.split()) == "credentials from VERCEL_OIDC_TOKEN (before VERCEL_TOKEN, which is set, too)"
+    assert emulator.token not in shown and emulator.oidc_token not in shown
 
 
 def test_credentials_are_not_shown(faulty: Open, emulator: Emulator) -> None:
-    """Neither options nor errors show the key."""
+    """Neither options nor errors show the token."""
     env = faulty()
-    assert emulator.key not in repr(env.options)
+    assert emulator.token not in repr(env.options)
     with pytest.raises(CommandFailed) as caught:
         env.exec("exit 1", check=True)
-    assert emulator.key not in repr(caught.value)
+    assert emulator.token not in repr(caught.value)
