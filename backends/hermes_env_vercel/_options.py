@@ -54,8 +54,8 @@ class VercelOptions(BackendOptions):
     """Id of the team of the token; None is VERCEL_TEAM_ID."""
     project: str | None = Field(None, min_length=1)
     """Id of the project of the token; None is VERCEL_PROJECT_ID."""
-    base_url: str = "https://vercel.com/api"
-    """Address of the service. The SDK has no variable for it."""
+    base_url: str | None = None
+    """Address of the service; None is HERMES_ENV_VERCEL_BASE_URL, else Vercel's. The SDK has no variable for it."""
 
     @field_validator("tags")
     @classmethod
@@ -66,8 +66,8 @@ class VercelOptions(BackendOptions):
 
     @field_validator("base_url")
     @classmethod
-    def _is_url(cls, url: str) -> str:
-        if not url.startswith(("https://", "http://")):
+    def _is_url(cls, url: str | None) -> str | None:
+        if url is not None and not url.startswith(("https://", "http://")):
             raise ValueError("must begin with https:// or http://")
         return url
 
@@ -76,9 +76,7 @@ class VercelOptions(BackendOptions):
         if not self.network and (self.network_allow or self.domain_allow or self.network_deny):
             raise ValueError("network=False and lists of what can be reached contradict each other")
         if self.network_deny and not (self.network_allow or self.domain_allow):
-            raise ValueError(
-                "network_deny takes blocks out of domain_allow or network_allow: give one of them"
-            )
+            raise ValueError("network_deny takes blocks out of domain_allow or network_allow: give one of them")
         if self.token is None and (self.team or self.project):
             raise ValueError(
                 "team and project belong to a token: give token=, or set VERCEL_TEAM_ID, VERCEL_PROJECT_ID"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import os
 import socket
 import subprocess
 import urllib.parse
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'hermes-env[vercel]'"
 DISTRIBUTION, SERIES = "vercel-sandbox", "0.10"
+_BASE_URL = "HERMES_ENV_VERCEL_BASE_URL"
 PRIVATE = 0o600
 """Mode of uploaded files: the SDK's own default is 0644."""
 _ANSWER = 30.0
@@ -103,10 +105,11 @@ class Service:
     def __init__(self, options: VercelOptions, credentials: Callable[[], Credentials]) -> None:
         sdk = self._sdk = load()
         credentials()  # Missing ones are found out here, and not with the first request.
-        self._http = _client_for(options.base_url)
+        base_url = options.base_url or os.environ.get(_BASE_URL) or "https://vercel.com/api"
+        self._http = _client_for(base_url)
         self._client = sdk.SyncSandboxClient.create(
             options=sdk.SandboxServiceOptions(
-                base_url=options.base_url,
+                base_url=base_url,
                 credentials_factory=lambda: _as_sdk(sdk, credentials()),
                 file_transfer_timeout=timedelta(seconds=_STALL),
                 region=options.region,
