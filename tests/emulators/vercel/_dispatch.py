@@ -43,8 +43,7 @@ def _wish(body: dict[str, Any], session: Session) -> Wish:
 async def _begin(request: web.Request, wish: Wish) -> Command:
     """Start a command, whether its client waits for it or not."""
     state = request.app[STATE]
-    if state.switches.dispatch_seconds:
-        await asyncio.sleep(state.switches.dispatch_seconds)
+    await state.linger("dispatch_seconds")
     box, session = state.running(request.match_info["session"])
     environ = {**box.environ(session), **wish.env, **({"HOME": "/root"} if wish.sudo else {})}
     options = start(wish, environ, None if wish.sudo else box.account)

@@ -111,6 +111,12 @@ class State:
             raise Refusal(429, "rate_limited", "too many requests", retry_after=after)
         self.arrivals.append(now)
 
+    async def linger(self, switch: str) -> None:
+        """Wait for the seconds of a switch; one that is set back meanwhile ends the wait."""
+        began = time.monotonic()
+        while time.monotonic() < began + getattr(self.switches, switch):  # noqa: ASYNC110  # no event tells of a switch
+            await asyncio.sleep(0.01)
+
     async def boot(self, sandbox: Sandbox) -> None:
         """Start the current session of a sandbox."""
         session = sandbox.session
@@ -130,8 +136,7 @@ class State:
         if not session.alive or session.status == "stopping":
             return
         session.status = "stopping"
-        if self.switches.stop_seconds:
-            await asyncio.sleep(self.switches.stop_seconds)
+        await self.linger("stop_seconds")
         session.status, session.stopped, sandbox.updated = status, now_ms(), now_ms()
         session.halt(self.stopped())
         await asyncio.to_thread(session.power_off)
@@ -177,6 +182,9 @@ class State:
         sandbox.persistent = False
         self.sandboxes.pop(sandbox.name, None)
         await self.stop(sandbox)
+        if sandbox.session.alive:  # somebody else is stopping it, slowly
+            sandbox.session.halt(self.stopped())
+            await asyncio.to_thread(sandbox.session.power_off)
         for session in sandbox.sessions:
             self.owners.pop(session.id, None)
             self.gone.add(session.id)
