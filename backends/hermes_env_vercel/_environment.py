@@ -5,20 +5,32 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, EnvironmentGone, HermesEnvError, Keeper, LazyOptions, StagedEnvironment
+from hermes_env import (
+    Capabilities,
+    EnvironmentGone,
+    HermesEnvError,
+    Keeper,
+    KillReport,
+    LazyOptions,
+    StagedEnvironment,
+    within,
+)
 
 from . import _failures, _sandbox, _sdk, _transfer
 from ._credentials import find as find_credentials
 
 if TYPE_CHECKING:
-    from hermes_env import KillReport, Launch
+    from hermes_env import Launch
 
 logger = logging.getLogger("hermes_env")
 
+_SCRIPT, _SERVICE = 4.0, 2.0
+"""Seconds after which a kill script is not tried again, and for the service's own kill: somebody waits for both."""
 _MARGIN = 2 / 3
 """Part of the time limit that is left when more is asked for: clocks differ by less."""
 
@@ -147,14 +159,17 @@ class VercelEnvironment(StagedEnvironment):
         return output
 
     def _kill(self, command_id: str, channel: object, grace: float) -> KillReport | None:
+        patience = time.monotonic() + grace + _SCRIPT
         with contextlib.suppress(HermesEnvError, ConnectionError):
             report = super()._kill(command_id, channel, grace)
             if report is None or report.confirmed:
                 return report
-        # The sandbox cannot run the kill script: the service ends what it lists under the command's id.
+        # The sandbox did not run the kill script: the service ends what it lists under the command's id.
         logger.debug("kill of %s by the service", command_id)
         with self._checked():
-            self._box.kill(command_id)
+            within(_SERVICE, "kill by the service", lambda: self._box.kill(command_id))
+        if time.monotonic() > patience:
+            return KillReport(0, confirmed=False)
         return super()._kill(command_id, channel, 0.0)
 
     def _stage(self, path: str, chunks: Iterator[bytes]) -> None:

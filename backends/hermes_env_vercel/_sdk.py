@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.metadata
 import os
@@ -176,12 +177,19 @@ def _client_for(base_url: str) -> Any:
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     options += [(socket.IPPROTO_TCP, getattr(socket, n), v) for n, v in _KEEPALIVE.items() if hasattr(socket, n)]
     transport = http.HTTPTransport(
+        verify=_certificates(),
         # A command holds its connection: with the SDK's own limit of 100 the next one would wait for nothing.
         limits=http.Limits(max_connections=None, max_keepalive_connections=20),
         proxy=_proxy_for(base_url),
         socket_options=options,
     )
     return http.Client(transport=transport, timeout=_ANSWER)
+
+
+@functools.cache
+def _certificates() -> Any:
+    """Whom to trust: reading that takes tens of milliseconds, and every environment has a client."""
+    return _http().create_ssl_context()
 
 
 def _proxy_for(base_url: str) -> str | None:

@@ -41,7 +41,7 @@ class TestConformance(ConformanceSuite):
 
 
 OTHERWISE = [
-    ["log_decode=incremental", "log_chunk_bytes=7", "wait_for_pipe_end=false", "kill_scope=group", "signal_exit=-1"],
+    ["log_decode=incremental", "log_chunk_bytes=1021", "wait_for_pipe_end=false", "kill_scope=group", "signal_exit=-1"],
     ["overwrite=replace", "upload_mode=chmod", "stopped=409", "stopped_stream=sandbox_stream_closed"],
     ["stopped=bare 410", "dispatch_seconds=0.3", "start_seconds=1", "stop_seconds=1", "persistent_default=false"],
 ]

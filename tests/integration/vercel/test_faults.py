@@ -331,6 +331,25 @@ def test_where_the_kill_script_cannot_run_the_service_kills(faulty: Open, emulat
     until(lambda: pids(emulator, env) == [] and staged(env) == [])
 
 
+def test_a_service_that_does_not_answer_is_not_waited_for(faulty: Open, emulator: Emulator) -> None:
+    """A kill whose requests get no answer is over within seconds, is not confirmed, and takes effect late."""
+    env = faulty()
+    process = env.start(": >up; sleep 600")
+    until(lambda: env.exec("[ -e up ]").ok)
+    for endpoint in ("run", "commands"):
+        emulator.fail(endpoint, "hold_before", times=-1)
+    begin = time.monotonic()
+    process.kill()
+    with pytest.raises((CommandCancelled, OutcomeUnknown)) as caught:
+        process.wait(60)
+    assert time.monotonic() - begin < 30
+    assert caught.value.result.kill_unconfirmed is True
+    emulator.heal()
+    until(lambda: pids(emulator, env) == [])
+    env.exec("true")  # What requests made that arrived late goes with the next command.
+    until(lambda: staged(env) == [])
+
+
 def test_cancelled_while_the_answer_is_on_its_way(faulty: Open, emulator: Emulator) -> None:
     """A command that had ended when it was cancelled is over within seconds, whatever its lost answer said."""
     env = faulty()
