@@ -51,6 +51,7 @@ class StagedDispatcher:
         self._channel: StagedChannel | None = None
         self._trash: list[str] = []
         self._left = False
+        self._kill_under_way = False
         self._followed = command.on_output is not None
 
     # -- staging --------------------------------------------------------------------------------------------------
@@ -197,11 +198,13 @@ class StagedDispatcher:
         if self._channel.settled:
             return None
         self._channel.killed = True
+        report: KillReport | None = KillReport(0, confirmed=False)
         try:
-            return self._area.host._kill(self._command.id, channel, grace)  # noqa: SLF001 - the backend's hook
+            report = self._area.host._kill(self._command.id, channel, grace)  # noqa: SLF001 - the backend's hook
         except Exception as error:  # noqa: BLE001 - whatever fails here, the kill is not confirmed
             logger.debug("kill of %s failed: %s", self._command.id, type(error).__name__)
-            return KillReport(0, confirmed=False)
+        self._kill_under_way = report is not None and not report.confirmed
+        return report
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -222,6 +225,9 @@ class StagedDispatcher:
             self._area.ended(command_id)
         elif not self._area.erase(command_id):
             self._unstage_all()
+            self._area.doubt(command_id)
+        elif self._kill_under_way:
+            # A kill script that comes late leaves its mark.
             self._area.doubt(command_id)
 
     def _discard_staged(self) -> None:
