@@ -91,6 +91,9 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await _meet(request, handler, manners)
     except Refusal as refusal:
         response = manners.refuse(refusal, request)
+    except (Dropped, ConnectionResetError):
+        entry["status"] = 0  # nobody is there to be answered
+        raise
     entry["status"] = response.status
     return response
 

@@ -14,6 +14,7 @@ import pytest
 from vercel.sandbox import SandboxApiError, SandboxFilesystemWriteError, SandboxPathNotFoundError
 
 from tests.emulators.vercel.client import Emulator
+from tests.emulators.waiting import until
 
 if TYPE_CHECKING:
     from vercel.sandbox.sync import SyncSandbox, SyncSandboxRuntimeSession
@@ -109,6 +110,25 @@ def test_a_cut_upload_leaves_its_beginning(
     assert 0 < len(left) < len(data) and data.startswith(left)
 
 
+def test_an_abandoned_upload_leaves_its_beginning(
+    session: SyncSandboxRuntimeSession, emulator: Emulator, box: SyncSandbox
+) -> None:
+    """What a client had sent before it gave up stays, and the file is not written any further."""
+    data = os.urandom(4 << 20)
+
+    def half() -> None:
+        with session.fs.open("half", "wb", size=2 * len(data), permissions=0o600) as file:
+            file.write(data)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        half()
+    until(lambda: "status" in emulator.log(box.name)[-1])
+    with open(f"{session.cwd}/half", "rb") as file:
+        left = file.read()
+    assert 0 < len(left) <= len(data) and data.startswith(left)
+
+
 def test_a_cut_download_is_an_error(session: SyncSandboxRuntimeSession, emulator: Emulator, box: SyncSandbox) -> None:
     """A download whose connection ends early raises."""
     session.fs.write_bytes("f", bytes(4 << 20))
@@ -131,9 +151,9 @@ def test_a_file_that_is_missing_is_named(session: SyncSandboxRuntimeSession) -> 
 def test_what_cannot_be_written_is_named(session: SyncSandboxRuntimeSession) -> None:
     """A path that cannot be written is an error with the path."""
     session.fs.write_bytes("plain", b"")
-    for name in ("plain/below", "/", "/proc/nothing"):
+    for name, size in (("plain/below", 1), ("/", 1), ("/proc/nothing", 4 << 20)):
         with pytest.raises(SandboxFilesystemWriteError) as caught:
-            session.fs.write_bytes(name, b"x")
+            session.fs.write_bytes(name, os.urandom(size))
         assert caught.value.paths == (name,)
 
 
