@@ -39,6 +39,7 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "Probe": "_probe",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from ._options import options_from_arguments as options_from_arguments
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._probe import Probe as Probe
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach
