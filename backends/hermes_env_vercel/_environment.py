@@ -25,7 +25,7 @@ from . import _failures, _sandbox, _sdk, _transfer
 from ._credentials import find as find_credentials
 
 if TYPE_CHECKING:
-    from hermes_env import Launch
+    from hermes_env import Launch, Probe
 
 logger = logging.getLogger("hermes_env")
 
@@ -48,6 +48,7 @@ class VercelEnvironment(StagedEnvironment):
     )
     Options: ClassVar[Any] = LazyOptions("hermes_env_vercel._options:VercelOptions")
     install: ClassVar[str] = _sdk.INSTALL
+    sdk_packages: ClassVar[tuple[str, ...]] = (_sdk.DISTRIBUTION, "vercel")
     max_reply_bytes: ClassVar[int] = 4 << 20
     batch_bytes: ClassVar[int] = _transfer.PART
     fetches: ClassVar[bool] = True
@@ -124,6 +125,11 @@ class VercelEnvironment(StagedEnvironment):
     def _expires_at(self) -> datetime | None:
         moment: datetime | None = self._box.expires_at
         return moment
+
+    def _probes(self, patience: float) -> Sequence[Probe]:
+        from ._questions import Questions
+
+        return Questions(self._box).all(patience)
 
     def _until_extension(self) -> float:
         """Seconds until more time is asked for."""

@@ -274,6 +274,10 @@ class Box:
             mark: An id that is no secret, by which `kill` finds the command.
             started: Called when the service says that it runs.
         """
+        return self.finish(text, mark, started)[1]
+
+    def finish(self, text: str, mark: str = "", started: Callable[[], None] = lambda: None) -> tuple[int, str]:
+        """As `run`; exit code and output."""
         done = self._session.run_process(
             "/bin/sh",
             ["-c", text, _MARK + mark],
@@ -282,7 +286,11 @@ class Box:
             stderr=subprocess.DEVNULL,
             on_start=lambda _: started(),
         )
-        return done.stdout or ""
+        return done.returncode, done.stdout or ""
+
+    def begin(self, text: str, mark: str) -> None:
+        """Start command text and leave it to itself."""
+        self._session.create_process("/bin/sh", ["-c", text, _MARK + mark], cwd=self._session.cwd)
 
     def kill(self, mark: str) -> int:
         """Let the service end the commands with this mark that run; how many those were."""
