@@ -44,9 +44,7 @@ class Questions:
             Probe("bad-bytes", "What becomes of a byte that is no UTF-8?", "U+FFFD", self._bad_bytes),
             Probe("edges", "Do long texts of UTF-8 survive?", "damaged", self._edges),
             Probe("end", "What does the answer to a command wait for?", "end of its output", self._end),
-            Probe(
-                "signal-exit", "Which exit code has a command killed by signal 9?", "137", self._signal_exit
-            ),
+            Probe("signal-exit", "Which exit code has a command killed by signal 9?", "137", self._signal_exit),
             Probe("kill-scope", "What does a kill by the service reach?", "process", self._kill_scope),
             Probe("listing", "Does a listing tell the arguments of commands?", "yes", self._listing),
             Probe("body-size", f"Does an upload of {_BODY} bytes arrive?", "whole", self._body_size),

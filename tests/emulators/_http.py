@@ -187,10 +187,29 @@ async def body_of(request: web.Request) -> AsyncIterator[bytes]:
             hold = None
 
 
+async def _once_over(request: web.Request, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """A stream of which nothing is sent before its work is over, and nothing at all where the connection is dropped."""
+    kept = [part async for part in parts]
+    hold, dropped = _fault(request, "hold_after"), _fault(request, "drop_after")
+    if hold is not None:
+        request["faults"].remove(hold)
+        await request.app[CONTROLLED].faults.hold(request["endpoint"])
+    if dropped is not None:
+        drop(request, reset=dropped.reset)
+
+    async def again() -> AsyncIterator[bytes]:
+        for part in kept:
+            yield part
+
+    return again()
+
+
 async def send(request: web.Request, response: web.StreamResponse, parts: AsyncIterator[bytes]) -> web.StreamResponse:
     """Stream an answer, as faults let it through."""
     abort, slow = _fault(request, "abort"), _fault(request, "throttle")
     sent = 0
+    if _fault(request, "hold_after") or _fault(request, "drop_after"):
+        parts = await _once_over(request, parts)
     await response.prepare(request)
     async for part in parts:
         if abort is not None and sent + len(part) >= abort.value:
