@@ -329,7 +329,7 @@ def test_each_sandbox_has_a_process_table_of_its_own(
 def test_a_command_runs_against_it() -> None:
     """The command line runs a command with the credentials and hands on its exit code."""
     program = (
-        "import os, sys; sys.exit(7 if os.environ['HERMES_VERCEL_BASE_URL'].startswith('http://127.0.0.1:') else 1)"
+        "import os, sys; sys.exit(7 if os.environ['HERMES_ENV_VERCEL_BASE_URL'].startswith('http://127.0.0.1:') else 1)"
     )
     run = [sys.executable, HERE, "--switch", "kill_scope=group", "--", sys.executable, "-c", program]
     assert subprocess.run(run, check=False).returncode == 7

@@ -43,7 +43,7 @@ class TestConformance(ConformanceSuite):
 OTHERWISE = [
     ["log_decode=incremental", "log_chunk_bytes=1021", "wait_for_pipe_end=false", "kill_scope=group", "signal_exit=-1"],
     ["overwrite=replace", "upload_mode=chmod", "stopped=409", "stopped_stream=sandbox_stream_closed"],
-    ["stopped=bare 410", "dispatch_seconds=0.3", "start_seconds=1", "stop_seconds=1", "persistent_default=false"],
+    ["stopped=bare 410", "dispatch_seconds=0.05", "start_seconds=1", "stop_seconds=1", "persistent_default=false"],
 ]
 """Every switch set to what it is not by default, some at a time."""
 
