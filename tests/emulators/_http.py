@@ -100,6 +100,9 @@ async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 async def _meet(request: web.Request, handler: Handler, manners: Manners) -> web.StreamResponse:
     faults: list[Fault] = request["faults"]
+    if faults and request.content_type == "application/json":
+        # What is read before can be worked on when the client has gone; aiohttp throws away what is not.
+        await request.read()
     for fault in faults:
         await _before(request, fault)
     manners.authenticate(request)
@@ -124,8 +127,6 @@ async def _before(request: web.Request, fault: Fault) -> None:
 
 
 async def _drop_during(request: web.Request, handler: Handler, fault: Fault) -> None:
-    if request.content_type == "application/json":
-        await request.read()  # the work has begun when the whole request is there
     work = asyncio.ensure_future(handler(request))
     _background.add(work)
     work.add_done_callback(_forget)

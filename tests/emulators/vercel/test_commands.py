@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import pytest
-from vercel.sandbox import SandboxApiError, SandboxStdinError, SandboxStreamError
+from vercel.sandbox import SandboxApiError, SandboxCredentials, SandboxStdinError, SandboxStreamError
+from vercel.sandbox.sync import SandboxServiceOptions, SyncSandboxClient
 
 from tests.emulators.waiting import until
 
@@ -335,6 +336,26 @@ def test_a_cancelled_dispatch_starts_late(
     assert session.query_processes() == []
     switched(dispatch_seconds=0)
     until(lambda: len(session.query_processes()) == 1)
+
+
+def test_a_held_dispatch_outlives_its_client(
+    session: SyncSandboxRuntimeSession, emulator: Emulator, box: SyncSandbox
+) -> None:
+    """A request that was held when its client gave up starts its command when it is released."""
+    credentials = SandboxCredentials(token=emulator.token, team_id=emulator.team_id, project_id=emulator.project_id)
+    client = SyncSandboxClient.create(
+        options=SandboxServiceOptions(base_url=emulator.base_url, credentials_factory=lambda: credentials),
+        httpx_client_factory=lambda: httpx2.Client(trust_env=False, timeout=httpx2.Timeout(60, read=0.5)),
+    )
+    impatient = client.get_sandbox(name=box.name).session()
+    emulator.fail("start", "hold_before", sandbox=box.name)
+    with pytest.raises(httpx2.ReadTimeout):
+        impatient.create_process("touch", ["late"])
+    client.close()
+    emulator.wait_held("start")
+    assert not os.path.exists(f"{session.cwd}/late")
+    emulator.release()
+    until(lambda: os.path.exists(f"{session.cwd}/late"))
 
 
 def test_a_held_dispatch_starts_when_it_is_released(
