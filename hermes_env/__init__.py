@@ -33,6 +33,7 @@ _EXPORTS = {
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
     "KILL_SCRIPT": "_kill_script",
+    "Keeper": "_keeper",
     "KillReport": "_kill_script",
     "Launch": "_launch",
     "LazyOptions": "_hooks",
@@ -69,6 +70,7 @@ _EXPORTS = {
     "options_from_arguments": "_options",
     "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
+    "within": "_staged_call",
 }
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._keeper import Keeper as Keeper
     from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
@@ -122,6 +125,7 @@ if TYPE_CHECKING:
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
     from ._staged import StagedEnvironment as StagedEnvironment
+    from ._staged_call import within as within
     from ._validate import check_variables as check_variables
     from .files import Change as Change
     from .files import Files as Files

@@ -119,7 +119,7 @@ def test_tools_use_public_methods_of_an_environment_only() -> None:
 @pytest.mark.parametrize("package", BACKENDS)
 def test_sdks_are_imported_when_they_are_used(package: str) -> None:
     """Importing a backend imports no SDK and no pydantic: listing backends stays cheap."""
-    heavy = {"docker", "requests", "paramiko", "asyncssh", "modal", "daytona", "vercel", "pydantic"}
+    heavy = {"docker", "requests", "paramiko", "asyncssh", "modal", "daytona", "vercel", "httpx2", "pydantic"}
     assert not heavy & loaded_by(f"import {package}")
 
 
