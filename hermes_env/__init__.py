@@ -22,8 +22,10 @@ _EXPORTS = {
     "CommandFailed": "_errors",
     "CommandTimeout": "_errors",
     "Emit": "_launch",
+    "EndMarks": "_marks",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
+    "FORKLESS_KILL": "_kill_script",
     "FileChanged": "_errors",
     "HeredocEnvironment": "_heredoc",
     "FileStat": "files",
@@ -38,6 +40,7 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "Probe": "_probe",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
@@ -55,6 +58,8 @@ _EXPORTS = {
     "Write": "files",
     "WriteResult": "files",
     "attach": "_registry",
+    "check_variables": "_validate",
+    "kill_until_found": "_killer",
     "list_backends": "_registry",
     "load_backend": "_registry",
     "open_environment": "_registry",
@@ -62,6 +67,7 @@ _EXPORTS = {
     "owner_labels": "_owner",
     "reap": "_registry",
     "options_from_arguments": "_options",
+    "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
 }
 
@@ -88,9 +94,11 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
+    from ._killer import kill_until_found as kill_until_found
     from ._launch import Channel as Channel
     from ._launch import Emit as Emit
     from ._launch import Launch as Launch
@@ -98,10 +106,13 @@ if TYPE_CHECKING:
     from ._launch import StdinSource as StdinSource
     from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
+    from ._marks import EndMarks as EndMarks
     from ._options import BackendOptions as BackendOptions
     from ._options import options_from_arguments as options_from_arguments
+    from ._options import options_from_environment as options_from_environment
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._probe import Probe as Probe
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach
@@ -111,6 +122,7 @@ if TYPE_CHECKING:
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
     from ._staged import StagedEnvironment as StagedEnvironment
+    from ._validate import check_variables as check_variables
     from .files import Change as Change
     from .files import Files as Files
     from .files import FileStat as FileStat
