@@ -49,6 +49,11 @@ KEEPS_AND_COSTS = {
         "per second of a running sandbox, set by its provider",
         "the unmodified SDK on an emulator; the hosted service not yet",
     ),
+    "modal": (
+        "until it is closed; detached, until its lifetime ends",
+        "per second of a running sandbox, set by its provider",
+        "the unmodified SDK on an emulator; the hosted service not yet",
+    ),
 }
 """What no class can tell: what is kept after the end, what costs money, and what the proof ran against."""
 

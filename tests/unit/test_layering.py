@@ -17,7 +17,7 @@ OURS = frozenset(FOLDERS)
 BACKENDS = sorted(OURS - {"hermes_env", "hermes_env_conformance"})
 
 PURE = [
-    "_capabilities", "_codec", "_command", "_errors", "_launch", "_result", "_shell", "_validate",
+    "_capabilities", "_codec", "_command", "_errors", "_launch", "_marks", "_result", "_shell", "_validate",
     "tools._diff", "tools._match", "tools._plan", "tools._policy", "tools._v4a",
     "files._checks", "files._frames", "files._script_common", "files._script_read", "files._script_survey",
     "files._script_write",
