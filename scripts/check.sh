@@ -22,14 +22,16 @@ step "types";   "$bin/mypy" --no-error-summary
 step "tests, in two runs at once: what mostly waits for servers, and the rest"
 wait "$making" || cat "$work/runtimes.log"
 servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/runtimes tests/integration/ssh tests/integration/staged"
+# Two busy cores make a server late now and then: a test that fails runs once more, and the summary names it as RERUN.
+set -- "$bin/pytest" --no-header -q -raR --reruns 1
 # A shell starts what runs in the background with Ctrl-C ignored, which some tests are about.
 # shellcheck disable=SC2086 # a list of words
-env --default-signal=INT,QUIT timeout -k 30 2400 "$bin/pytest" --no-header -q --durations 10 $servers >"$work/servers.log" 2>&1 &
+env --default-signal=INT,QUIT timeout -k 30 2400 "$@" --durations 10 $servers >"$work/servers.log" 2>&1 &
 waiting=$!
 trap 'kill "$waiting" 2>/dev/null' 0
 rest=0
 # shellcheck disable=SC2046 # a list of words
-timeout -k 30 2400 "$bin/pytest" --no-header -q --durations 15 $(printf -- '--ignore=%s ' $servers) || rest=$?
+timeout -k 30 2400 "$@" --durations 15 $(printf -- '--ignore=%s ' $servers) || rest=$?
 served=0
 wait "$waiting" || served=$?
 trap - 0

@@ -19,7 +19,8 @@ class DockerOptions(BackendOptions):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=False)
 
     image: str | None = Field(None, min_length=1)
-    """Image to run; see `pull`. It needs ``/bin/sh``, and ``sleep`` unless `entrypoint` is given."""
+    """Image to run; see `pull`. It needs ``/bin/sh`` and ``sleep``; with an `entrypoint` of its own, files can be read
+    and written without them."""
     pull: Literal["never", "missing", "always"] = "never"
     """Whether the engine gets the image from its registry, with the credentials of `docker login`."""
     on_pull: Callable[[int, int], None] | None = None

@@ -73,6 +73,19 @@ class FileNameLaws:
         listing = lab.sh("ls -l made-by-command made-by-write").text.splitlines()
         equal("mode", listing[0][:10], listing[1][:10])
 
+    @law(variant=True)
+    def test_what_is_new_belongs_to_the_commands_user(self, lab: Lab) -> None:
+        """A new file or directory has the owner that a command would have given it, and commands can change it."""
+        lab.sh(": >made-by-command; mkdir dir-by-command")
+        lab.env.files.write_bytes(lab.path("made-by-write"), b"old")
+        lab.env.files.make_dir(lab.path("dir-by-call"))
+        listed = lab.sh("ls -dn made-by-command made-by-write dir-by-command dir-by-call").text.splitlines()
+        owners = {line.split()[8]: line.split()[2] for line in listed}
+        equal("owner of a file", owners["made-by-command"], owners["made-by-write"])
+        equal("owner of a directory", owners["dir-by-command"], owners["dir-by-call"])
+        lab.sh("printf new >made-by-write && : >dir-by-call/file")
+        lab.expect_file("the file that a command changed", lab.path("made-by-write"), b"new")
+
     @law()
     def test_an_owner_is_kept(self, lab: Lab) -> None:
         """Where the environment may give files away, a write keeps owner and group."""

@@ -19,6 +19,16 @@ _ROOM = 64 * MIB
 """Output limit that no case reaches."""
 
 
+_WORDS_OF_ENGINES = (
+    ("OCI runtime exec failed: exec failed: unable to start container process: no such file or directory\r\n", 126),
+    ("Connection to 127.0.0.1 closed by remote host.\r\n", 255),
+    ('{"exitCode":-1,"result":"","message":"command execution timeout"}', 124),
+    ("Error response from daemon: No such container\n", 1),
+    ("HTTP/1.1 502 Bad Gateway\r\n\r\n", 127),
+)
+"""What engines, links and services say when they fail, with exit codes that go with it."""
+
+
 class OutputLaws:
     """What the caller gets is what the command wrote."""
 
@@ -55,6 +65,14 @@ class OutputLaws:
         result = lab.env.exec("echo out; echo err >&2; echo out; echo err >&2")
         same_bytes("stdout", b"out\nout\n", result.stdout)
         same_bytes("stderr", b"err\nerr\n", result.stderr)
+
+    @law()
+    def test_words_of_an_engine_are_output(self, lab: Lab) -> None:
+        """What a command prints is its output, also when it reads like a complaint of what carries it."""
+        for words, code in _WORDS_OF_ENGINES:
+            result = lab.env.exec(["sh", "-c", 'printf %s "$1"; exit "$2"', "sh", words, str(code)])
+            same_bytes(f"stdout of {words[:20]!r}...", words.encode(), result.stdout)
+            equal(f"exit code after {words[:20]!r}...", code, result.exit_code)
 
     @law(variant=True)
     def test_the_end_of_output_is_exact(self, lab: Lab) -> None:

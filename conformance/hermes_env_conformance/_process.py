@@ -155,6 +155,19 @@ END
         lab.env.exec("true")
         holds(not lab.exists("pwned"), "a value was run as shell")
 
+    @law("users")
+    def test_an_unknown_user_runs_nothing(self, lab: Lab) -> None:
+        """A user that does not exist is an error that names the argument: no output, no exit code, nothing ran."""
+        seen: list[bytes] = []
+        with pytest.raises(InvalidArgument, match="no-such-user-x"):
+            lab.env.exec(
+                ["sh", "-c", ': >"$1"', "sh", lab.path("ran")],
+                user="no-such-user-x",
+                on_output=lambda _, data: seen.append(data),
+            )
+        equal("output", [], seen)
+        holds(not lab.env.files.exists(lab.path("ran")), "the command ran, as another user")
+
     @law()
     def test_variables_end_with_their_command(self, lab: Lab) -> None:
         """Variables of one command are not seen by the next; those of the environment are seen by all."""

@@ -222,6 +222,25 @@ def cp(
 
 
 @app.command()
+def probe(
+    name: Name,
+    option: Options = None,
+    options_file: OptionsFile = None,
+    report: Annotated[str | None, typer.Option("--report", metavar="DIR", help="Write a dated record there.")] = None,
+    patience: Annotated[
+        float, typer.Option("--patience", metavar="SECONDS", min=1.0, help="What one question may take.")
+    ] = 60.0,
+) -> int:
+    """Open one environment and ask its provider, live, what the backend was built on; 1 when something differs."""
+    from ._probe import examine
+    from ._settings import settle
+
+    settings = settle(name, option or (), options_file).require_backend()
+    with settings.open() as env:
+        return examine(env, name, report, patience)
+
+
+@app.command()
 def reap(name: Name, option: Options = None, options_file: OptionsFile = None) -> int:
     """Remove what ended programs of this machine left at a provider, and nothing else; prints what was removed."""
     from hermes_env._registry import reap as reap_backend

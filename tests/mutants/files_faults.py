@@ -303,3 +303,20 @@ class _ParentsAlways(Files):
 @mutant("directories made without being asked", "test_any_sequence_of_file_calls_is_as_modelled")
 class MakesParentsAlways(Broken):
     files_class = _ParentsAlways
+
+
+class _OfAnother(Files):
+    def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
+        result = super().write_bytes(path, data, **settings)
+        if not result.created:
+            return result
+        if os.geteuid() == 0:
+            os.chown(path, 12345, 12345)
+        else:
+            os.chmod(path, 0o400)
+        return result
+
+
+@mutant("new files of another user than the one that commands run as", "test_what_is_new_belongs_to_the_commands_user")
+class WritesAsAnother(Broken):
+    files_class = _OfAnother

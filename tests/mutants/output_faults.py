@@ -249,3 +249,16 @@ class _WaitsForEnd(Spoiled):
 )
 class WaitsForChildren(Broken):
     channel = _WaitsForEnd
+
+
+class _Suspicious(Spoiled):
+    """Takes the words of an engine for the engine's own."""
+
+    def came(self, stream: str, data: bytes, emit: Emit) -> None:
+        if not data.startswith(b"OCI runtime"):
+            emit(stream, data)
+
+
+@mutant("output that reads like an engine's error taken for one", "test_words_of_an_engine_are_output")
+class TakesOutputForErrors(Broken):
+    channel = _Suspicious

@@ -357,3 +357,8 @@ class VariablesInArgv(Broken):
         words = [f"{name}={value}" for name, value in pairs.items()]
         script = f"/usr/bin/env {' '.join(map(shlex.quote, words))} sh -c {shlex.quote(cmd)}; :"
         return super().start(script if words and isinstance(cmd, str) else cmd, **settings)
+
+
+@mutant("an unknown user passed over, and the command run as the default one", "test_an_unknown_user_runs_nothing")
+class IgnoresUsers(Broken):
+    capabilities = replace(Broken.capabilities, users=True)

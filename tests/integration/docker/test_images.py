@@ -6,12 +6,10 @@ import logging
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from hermes_env import BackendUnavailable, Unsupported, open_environment
-from tests import images
+from hermes_env import BackendUnavailable, open_environment
 from tests.engine import IMAGE, Engine, ensure_image
 from tests.sshd import free_port, wait_for_port
 
@@ -108,21 +106,3 @@ def test_pull_without_a_registry(engine: Engine) -> None:
     with pytest.raises(BackendUnavailable, match=nowhere) as caught:
         open_environment("docker", image=f"{nowhere}/some/image:1", host=engine.host, pull="always")
     assert caught.value.reason == "unreachable" and caught.value.retryable
-
-
-def test_image_with_one_program(engine: Engine, tmp_path: Path) -> None:
-    """An image without a shell is refused at opening; beside its own entry point, commands and files are, by name."""
-    images.ensure_distroless(engine)
-    with pytest.raises(BackendUnavailable, match="/bin/sh"):
-        open_environment("docker", image=images.DISTROLESS, host=engine.host)
-    with open_environment(
-        "docker", image=images.DISTROLESS, host=engine.host, entrypoint=["/app/sleep", "600"], ttl=600
-    ) as env:
-        assert env.alive()
-        for call in (
-            lambda: env.exec(["/app/sleep", "0"]),
-            lambda: env.files.write_bytes("/file", b"x"),
-            lambda: env.files.read_bytes("/app/sleep"),
-        ):
-            with pytest.raises(Unsupported, match="/bin/sh"):
-                call()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes_env import BackendUnavailable, CommandTimeout, attach, open_environment, reap
+from hermes_env import BackendUnavailable, CommandTimeout, OutcomeUnknown, attach, open_environment, reap
 from tests import engine as engines
 from tests.engine import IMAGE, Engine, EngineUnavailable
 
@@ -74,6 +74,20 @@ def test_podman_carries_everything(podman: Engine) -> None:
         with attach(env.ref, host=podman.host) as again:
             assert again.exec("echo joined").text == "joined\n"
     assert podman.inspect(ident, "{{.Id}}") == ""
+
+
+def test_podman_unread_stdin(podman: Engine) -> None:
+    """Podman 4.3 may drop output after unread stdin; then the outcome is unknown, never a short result."""
+    with open_environment("docker", image=IMAGE, host=podman.host, ttl=600) as env:
+        for _ in range(5):
+            try:
+                result = env.exec("head -c 2000000 /dev/zero; exit 3", stdin=bytes(3 << 20))
+            except OutcomeUnknown as error:
+                result = error.result
+                assert len(result.stdout) <= 2_000_000
+            else:
+                assert (len(result.stdout), result.exit_code) == (2_000_000, 3)
+            assert result.stdout == bytes(len(result.stdout))
 
 
 def test_podman_kill(podman: Engine) -> None:
