@@ -84,8 +84,8 @@ def _absent(name: bytes, path: str) -> tuple[str | None, tuple[str, ...], OSErro
     rest = [os.path.basename(name)]
     directory = os.path.dirname(name)
     while directory and not os.path.isdir(directory):
-        if lexists(directory):
-            return None, (), os_error(errno.ENOTDIR, path)
+        if (code := _in_the_way(directory)) is not None:
+            return None, (), os_error(code, path)
         last = os.path.basename(directory)
         if last in (b".", b".."):
             return None, (), os_error(errno.ENOENT, path)
@@ -97,6 +97,17 @@ def _absent(name: bytes, path: str) -> tuple[str | None, tuple[str, ...], OSErro
     base = os.path.realpath(directory or b".")
     made = [os.path.join(base, *rest[:count]) for count in range(1, len(rest))]
     return decode_lossless(os.path.join(base, *rest)), tuple(map(decode_lossless, made)), None
+
+
+def _in_the_way(name: bytes) -> int | None:
+    """Errno of what stands where a directory would have to be, such as a link that leads nowhere; None for nothing."""
+    try:
+        if not lexists(name):
+            return None
+        os.stat(name)
+    except OSError as error:
+        return error.errno
+    return errno.ENOTDIR
 
 
 def _content(

@@ -14,7 +14,7 @@ _SURVEY = r"""
 locate() {
   last=${P##*/} missing= q=${D%/} rest=
   while [ "$q" ] && [ ! -d "$q" ]; do
-    there "$q" && { E=ENOTDIR; return 1; }
+    there "$q" && { absent "$q"; [ "$E" ] || E=ENOTDIR; return 1; }
     case ${q##*/} in ..|.) E=ENOENT; return 1;; esac
     [ -z "${q##*/}" ] || { rest=${q##*/}/$rest; missing=x$missing; }
     case $q in */*) q=${q%/*};; *) q=.;; esac
@@ -30,7 +30,7 @@ one() {
     phys "$path" && real=${R:-/}
     P=$path
   else
-    resolve "$path" && locate
+    resolve "$path" && locate || missing=
   fi
   code=$E
   [ ! -e "$path" ] || { stated "$path"; ident "$P"; }
