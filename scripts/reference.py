@@ -19,8 +19,13 @@ from pathlib import Path
 import hermes_env
 from hermes_env import BackendInfo, BaseEnvironment, Capabilities, ExecResult, StdinMode, list_backends
 from hermes_env_conformance import CHAPTERS, LAWS
+from hermes_env_conformance._cells import EVENTS, STATES, matrix
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.backends.bare import FRAMED_NEEDS, OPERATIONS, REFUSED, STAGED_NEEDS  # noqa: E402 - found by the line above
+
 PART = re.compile(r"<!-- begin ([\w./-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 KEEPS_AND_COSTS = {
@@ -41,6 +46,16 @@ KEEPS_AND_COSTS = {
     ),
     "daytona": (
         "until it is closed; detached, until its lifetime ends",
+        "per second of a running sandbox, set by its provider",
+        "the unmodified SDK on an emulator; the hosted service not yet",
+    ),
+    "modal": (
+        "until it is closed; detached, until its lifetime ends",
+        "per second of a running sandbox, set by its provider",
+        "the unmodified SDK on an emulator; the hosted service not yet",
+    ),
+    "vercel": (
+        "until it is closed; detached, until its time limit ends",
         "per second of a running sandbox, set by its provider",
         "the unmodified SDK on an emulator; the hosted service not yet",
     ),
@@ -130,7 +145,7 @@ def hooks() -> str:
     for owner in owners:
         for name, value in vars(owner).items():
             function = inspect.unwrap(getattr(value, "__func__", value))
-            own = name in {"_argv", "_environ", "_run", "_stage", "_stage_many", "_fetch", "_unstage"}
+            own = name in {"_argv", "_environ", "_run", "_stage", "_stage_sized", "_stage_many", "_fetch", "_unstage"}
             if inspect.isfunction(function) and (own or (owner is owners[0] and not name.startswith(_FRAMEWORK))):
                 rows.append((f"`{name}`", f"`{owner.__name__}`", _first(function)))
     return _table(("hook", "of", "what it does"), rows)
@@ -151,7 +166,11 @@ def laws() -> str:
 
 CANCELLATION = ROOT / "tests/integration/staged/test_cancellation.py"
 ENDINGS = re.compile(r"kill|timeout|terminate|wait_that|background|runs_once")
-STATES = ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown")
+
+
+def states_and_events() -> str:
+    """For every state of a command and everything that may happen to it: how many laws, or why it cannot be."""
+    return _table(("state", *EVENTS), matrix())
 
 
 def cancellation() -> str:
@@ -175,6 +194,22 @@ def endings() -> str:
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
     rows += [(" ".join((ast.get_docstring(test) or "").split()), "staged, with faults") for test in tests]
     return _table(("what holds", "proven on"), rows)
+
+
+def shells() -> str:
+    """What works where a tool is missing, as `tests/integration/shells/test_missing.py` proves it."""
+    rows = [
+        (f"`{tool}`", ", ".join(OPERATIONS[name] for name in refused)) for tool, refused in REFUSED.items() if refused
+    ]
+    free = ", ".join(f"`{tool}`" for tool, refused in REFUSED.items() if not refused)
+    text = [f"Without one of {free}: everything works.", _table(("without", "is refused, naming the tool"), rows)]
+    staged = ", ".join(f"`{tool}`" for tool in STAGED_NEEDS)
+    text += [
+        f"An environment that stages files, or has only command text, is refused when it is opened without {staged}."
+    ]
+    framed = [(f"`{tool}`", f"stdin whose length is {length}") for tool, length in FRAMED_NEEDS.items()]
+    text += ["Where a transport cannot half-close (a capability), stdin has to be framed:"]
+    return "\n\n".join([*text, _table(("without", "is refused, naming the tool"), framed)])
 
 
 def included(path: str) -> str:
@@ -251,8 +286,10 @@ PARTS: dict[str, Callable[[], str]] = {
         contract,
         hooks,
         laws,
+        states_and_events,
         cancellation,
         endings,
+        shells,
     )
 }
 

@@ -7,7 +7,7 @@ provider can go wrong in ways of its own gives `ConformanceSuite.faults` somethi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 Step = Literal["stdin", "script", "launch"]
 """Where: the upload of stdin, the upload of the script, the request that starts the command."""
-Kind = Literal["hold", "refuse", "fail", "late", "twice", "cut"]
+Kind = Literal["hold", "stall", "refuse", "fail", "late", "twice", "cut"]
 """What goes wrong.
 
 ==========  ============================================================================================
 ``hold``    the step waits until it is released, then does its work
+``stall``   the step waits until it is released, then fails and has done nothing
 ``refuse``  the step fails and has done nothing
 ``fail``    the step does its work and fails all the same: the reply is lost
 ``late``    the step fails at once; its work is done when it is released
@@ -118,6 +119,8 @@ class HookFaults:
         self._wrap("_stage", self._stage)
         self._wrap("_unstage", self._aside)
         self._wrap("_run", self._run)
+        if type(self._env)._stage_sized is not StagedEnvironment._stage_sized:  # noqa: SLF001 - as the next
+            self._wrap("_stage_sized", self._stage)
         if type(self._env)._stage_many is not StagedEnvironment._stage_many:  # noqa: SLF001 - the default calls _stage
             self._wrap("_stage_many", self._stage_many)
 
@@ -129,14 +132,14 @@ class HookFaults:
             raise BackendUnavailable("refused by a law", reason="unreachable")
         if fault.kind == "cut":
             return _cuttable(inner(launch), fault, self._start)
-        if fault.kind == "hold":
+        if fault.kind in ("hold", "stall"):
             return self._strike(fault, lambda: inner(launch))
         self._strike(fault, lambda: inner(launch).abort())
         raise ConnectionError("the reply was lost by a law")
 
-    def _stage(self, inner: Callable[..., None], path: str, chunks: Iterator[bytes]) -> None:
+    def _stage(self, inner: Callable[..., None], path: str, *content: Any) -> None:
         fault = self._take(_steps([path]))
-        self._carry(fault, lambda: self._aside(inner, path, chunks))
+        self._carry(fault, lambda: self._aside(inner, path, *content))
 
     def _stage_many(self, inner: Callable[..., None], files: Sequence[tuple[str, bytes]]) -> None:
         fault = self._take(_steps([path for path, _ in files]))
@@ -184,8 +187,11 @@ class HookFaults:
             self._start(work, fault)
             fault.gate.wait()
             raise ConnectionError("the link was cut by a law")
-        if fault.kind == "hold":
+        if fault.kind in ("hold", "stall"):
             fault.gate.wait()
+        if fault.kind == "stall":
+            fault.landed.set()
+            raise ConnectionError("the link was lost by a law")
         try:
             value = work()
             if fault.kind == "twice":

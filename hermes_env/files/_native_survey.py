@@ -39,19 +39,28 @@ def file_stat(name: bytes, path: str, *, follow: bool) -> FileStat:
 
 def surveyed(name: bytes, path: str, most: int | None, read: Callable[[str], bytes]) -> Surveyed:
     """Look at one path; `read` gives the checked bytes of a caller's path."""
-    link = os.path.islink(name)
+    target = _text(name)
+    link = target is not None
     place = _place(name)
     try:
         with naming(path):
             state = os.stat(name)
     except OSError as error:
         real, missing, why = _absent(name, path)
-        return Surveyed(path, real=real, place=place, link=link, missing=missing, error=why or error)
+        return Surveyed(path, real=real, place=place, link=link, target=target, missing=missing, error=why or error)
     found = file_stat(name, path, follow=True)
     real = decode_lossless(os.path.realpath(name))
     identity = (state.st_dev, state.st_ino)
     data, digest, problem = _content(name, path, state, most, read)
-    return Surveyed(path, real, place, link, (), found, identity, data, digest, problem)
+    return Surveyed(path, real, place, link, target, (), found, identity, data, digest, problem)
+
+
+def _text(name: bytes) -> str | None:
+    """What the symbolic link of this name says; None for everything else."""
+    try:
+        return decode_lossless(os.readlink(name))
+    except OSError:
+        return None
 
 
 def _place(name: bytes) -> str | None:

@@ -23,8 +23,8 @@ locate() {
   real=$R/$rest$last
 }
 one() {
-  link= place= real= st= V= E= missing= follow=-L copy= from=0
-  [ ! -L "$path" ] || link=1
+  link= place= real= st= V= E= missing= follow=-L copy= from=0 text=
+  [ ! -L "$path" ] || { link=1; text=$(readlink "$path" 2>/dev/null; echo x); text=${text%x}; text=${text%"$nl"}; }
   case $path in */|*/.|*/..) ;; *) phys "${path%/*}/" && place=$R/${path##*/};; esac
   if [ -d "$path" ]; then
     phys "$path" && real=${R:-/}
@@ -34,7 +34,7 @@ one() {
   fi
   code=$E
   [ ! -e "$path" ] || { stated "$path"; ident "$P"; }
-  rec at "$link" "$place" "$real" "$missing" "$st" '' "$V"
+  rec at "$link" "$place" "$real" "$missing" "$st" "$text" "$V"
   [ -z "$code" ] || [ -n "$st" ] || { fail "$code"; return; }
   content
 }

@@ -17,7 +17,7 @@ OURS = frozenset(FOLDERS)
 BACKENDS = sorted(OURS - {"hermes_env", "hermes_env_conformance"})
 
 PURE = [
-    "_capabilities", "_codec", "_command", "_errors", "_launch", "_result", "_shell", "_validate",
+    "_capabilities", "_codec", "_command", "_errors", "_launch", "_marks", "_result", "_shell", "_validate",
     "tools._diff", "tools._match", "tools._plan", "tools._policy", "tools._v4a",
     "files._checks", "files._frames", "files._script_common", "files._script_read", "files._script_survey",
     "files._script_write",
@@ -151,7 +151,7 @@ def test_a_missing_runtime_is_told_with_what_installs_it() -> None:
 @pytest.mark.parametrize("package", BACKENDS)
 def test_sdks_are_imported_when_they_are_used(package: str) -> None:
     """Importing a backend imports no SDK and no pydantic: listing backends stays cheap."""
-    heavy = {"docker", "requests", "paramiko", "asyncssh", "modal", "daytona", "vercel", "pydantic"}
+    heavy = {"docker", "requests", "paramiko", "asyncssh", "modal", "daytona", "vercel", "httpx2", "pydantic"}
     assert not heavy & loaded_by(f"import {package}")
 
 
