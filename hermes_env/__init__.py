@@ -67,6 +67,7 @@ _EXPORTS = {
     "owner_labels": "_owner",
     "reap": "_registry",
     "options_from_arguments": "_options",
+    "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
 }
 
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
     from ._marks import EndMarks as EndMarks
     from ._options import BackendOptions as BackendOptions
     from ._options import options_from_arguments as options_from_arguments
+    from ._options import options_from_environment as options_from_environment
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
     from ._probe import Probe as Probe

@@ -14,6 +14,7 @@ from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
 from . import _edit_commands, _failure, _standard
+from ._parameters import Name, Options, OptionsFile, Path, Where  # noqa: TC001 - typer reads them
 
 app = typer.Typer(
     name="hermes-env",
@@ -25,20 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A backend (see `hermes-env backends`) or module:Class.")]
-Where = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="A backend, module:Class, or the ref of an environment: backend://identity."),
-]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", metavar="K=V", help="Option of the backend; never a secret. Repeatable."),
-]
-OptionsFile = Annotated[
-    str | None, typer.Option("--options-file", metavar="FILE", help="Options as TOML, or as JSON in a .json file.")
-]
 Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Working directory inside.")]
-Path = Annotated[str, typer.Argument(metavar="PATH", help="Path inside the environment.")]
 
 
 def _version(wanted: bool) -> None:

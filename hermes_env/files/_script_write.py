@@ -2,10 +2,11 @@
 
 Arguments: NONCE MANIFEST SYNC COUNT WRITES, then six per change: OP PATH DST COND MODE FLAGS.
 
-* OP is W (write), R (remove), M (move), D (make a directory) or E (expect, COND holds the condition).
+* OP is W (write), R (remove), M (move), D (make a directory), L (make a symbolic link with the text DST) or E (expect,
+  COND holds the condition).
 * COND is empty, ``absent``, or the SHA-256 that the file must have.
-* MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, f remove with all
-  in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
+* MODE is octal or empty, and may have a blank and UID:GID behind it. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, s never in place,
+  f remove with all in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
 * MANIFEST has "SIZE SHA256 CKSUM " for every write, or is ``-``: then it follows the content on stdin, with its length
   and the nonce behind it, since the size of an iterator is not known before its end. Content that was cut off on the
   way has no such end, so that a killed client leaves the old file.
@@ -55,6 +56,7 @@ _STAGE = r"""
 slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size"; }
 # Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
 trailer() {
+  need head tail
   ident "$1"; size_of "$V"; total=$Z
   t=$(tail -c 27 <"$1" 2>/dev/null)
   case $t in 1?????????" $N") ;; *) stop cut "$total";; esac
@@ -84,6 +86,7 @@ stage() {
       [ "$manifest" != - ] || trailer "$bundle"
     fi
     take
+    need head tail
     fill "$T" slice
     off=$((off+size))
   fi
@@ -110,7 +113,8 @@ expect() {
     '') return;;
     absent) there "$1" && stop EEXIST; return;;
   esac
-  [ -f "$1" ] || { there "$1" && stop changed 'is no regular file'; stop changed 'does not exist'; }
+  { [ -f "$1" ] && [ ! -L "$1" ]; } || { there "$1" && stop changed 'is no regular file'; stop changed 'does not exist'; }
+  need ls
   seen=$(ls -lnid "$1" 2>/dev/null)
   ident "$1"; size_of "$V"; hash "$1" "$Z"
   case $BY in none|cksum) stop nohash;; esac
@@ -139,6 +143,7 @@ octal() {
 # Makes the directory $1 and its parents; Q has those that were made, one after the other, for undo.
 parents() {
   q=${1%/} Q=$q
+  need mkdir
   while w=${q%/*} && [ "$w" != "$q" ] && [ "$w" ] && ! there "$w"; do q=$w; Q=$Q$nl$q; done
   ( umask "$um"; mkdir -p "$1" 2>/dev/null ) && return
   a=${q%/*}; a=${a:-/}
@@ -148,7 +153,9 @@ parents() {
 }
 # Owner and mode of the old file go to the temporary one; what cannot be restored makes the write go in place.
 dress() {
+  need chmod
   if [ -z "$X" ]; then
+    given
     if [ "$mode" ]; then chmod "$mode" "$T" 2>/dev/null || stop EPERM; else ( umask "$um"; chmod =rw "$T" ); fi
     return
   fi
@@ -158,7 +165,18 @@ dress() {
   [ "${V#* }" = "$own" ] || chown "$own" "$T" 2>/dev/null || chown ":${own#*:}" "$T" 2>/dev/null
   ident "$T"
   if [ "${V#* }" != "$own" ]; then inplace=1; return; fi
+  given
   chmod "${mode:-$oct}" "$T" 2>/dev/null || stop EPERM
+}
+# Ends where the file may not be written in place.
+permit() { case $flags in *s*) stop inplace;; esac; }
+# Gives the temporary file to the owner that was asked for; another one gets no set-user-ID and set-group-ID.
+given() {
+  [ "$give" ] || return 0
+  chown "$give" "$T" 2>/dev/null || chown ":${give#*:}" "$T" 2>/dev/null
+  ident "$T"
+  [ "${V#* }" = "$give" ] && return
+  oct=0${oct#?}; [ -z "$mode" ] || mode=0${mode#?}
 }
 prep_W() {
   case $flags in *x*) [ ! -L "$path" ] || stop changed 'is a symbolic link now';; esac
@@ -167,6 +185,7 @@ prep_W() {
   if [ -e "$P" ]; then
     [ -f "$P" ] || stop EINVAL 'is no regular file'
     X=1
+    need ls
     set -f; set -- $(ls -lnid "$P" 2>/dev/null); set +f
     acl=$2 own=$4:$5; octal "$2"
     case $3/$flags in 1/*) ;; */*k*) inplace=1;; */*r*) stop EMLINK "has $3 hard links";; esac
@@ -180,6 +199,7 @@ prep_W() {
   stage
   by=$BY
   [ "$inplace" ] || dress
+  [ -z "$inplace" ] || permit
   flush "$T"
   [ "$writes" -eq 1 ] || different
   ident "$T"; BY=$by
@@ -238,6 +258,13 @@ prep_M() {
   a=$(cd -P "$S" 2>/dev/null && pwd -P) b=$(cd -P "$D" 2>/dev/null && pwd -P)
   case $b/ in "$a"/*) stop EINVAL 'is inside itself';; esac
 }
+prep_L() {
+  S=$dst P=$path D=${path%/*}/
+  [ -d "$D" ] || { why "$D"; stop "${E:-ENOTDIR}"; }
+  straight "$D"
+  there "$P" && stop EEXIST
+  case $flags in *d*) stop ENOENT;; esac
+}
 prep_E() {
   P=$path D=${path%/*}/ X=1
   expect "$P"
@@ -259,8 +286,10 @@ _MAIN = r"""
 S=
 while [ "$#" -gt 0 ]; do
   i=$((i+1))
-  op=$1 path=$2 dst=$3 cond=$4 mode=$5 flags=$6
+  op=$1 path=$2 dst=$3 cond=$4 mode=${5%% *} give=${5#"${5%% *}"} flags=$6
+  give=${give# }
   shift 6
+  case $op in W) need cat mv;; R) need rm rmdir;; M) need mv;; D) need mkdir;; esac
   P= D= T= K= X= V= size=0 sha= crc= inplace= seen= Q= BY=none state= acl= own= oct=
   prep_"$op"
   save
