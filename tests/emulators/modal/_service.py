@@ -57,12 +57,16 @@ class Call:
         Raises:
             Dropped: Always.
         """
+        self.cut(fault)
+        raise Dropped
+
+    def cut(self, fault: Fault) -> None:
+        """Close the connection under the client; the work is cancelled with it."""
         transport = self.stream._stream._transport
         if fault.reset:
             link = transport.get_extra_info("socket")
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
-        raise Dropped
 
 
 @functools.cache
@@ -133,6 +137,8 @@ class Service:
         await self._before(call)
         self._authenticate(call)
         if shape.cardinality.value.server_streaming:
+            if (fault := call.fault("drop_during")) is not None:
+                asyncio.get_running_loop().call_later(fault.value, call.cut, fault)
             async for part in work(call, message):
                 await call.stream.send_message(part)
             await self._after(call)

@@ -167,6 +167,17 @@ def test_a_connection_lost_during_output(box: modal.Sandbox, emulator: Emulator,
         assert process.wait() == 0
 
 
+def test_a_connection_lost_while_there_is_no_output(box: modal.Sandbox, emulator: Emulator) -> None:
+    """The stream is opened again, and waits on."""
+    emulator.fail("TaskExecStdioRead", "drop_during", 0.05, sandbox=box.object_id)
+    process = box.exec("sh", "-c", "until [ -e go ]; do sleep 0.02; done; echo hi")
+    with ThreadPoolExecutor(1) as pool:
+        output = pool.submit(process.stdout.read)
+        until(lambda: emulator.counts(box.object_id).get("TaskExecStdioRead") == 2)
+        box.exec("touch", "go").wait()
+        assert output.result() == "hi\n"
+
+
 def test_a_connection_lost_during_a_wait(box: modal.Sandbox, emulator: Emulator) -> None:
     """The code is asked for again."""
     emulator.fail("TaskExecWait", "drop_during", 0.05, sandbox=box.object_id)

@@ -254,6 +254,12 @@ def test_a_command_runs_against_it() -> None:
     assert subprocess.run(run, check=False).returncode == 7
 
 
+def test_a_switch_that_is_not_known_is_refused() -> None:
+    """By the command line, before anything is started."""
+    run = subprocess.run([sys.executable, HERE, "--switch", "nope=1", "--", "true"], check=False, capture_output=True)
+    assert run.returncode == 2 and b"unknown switches: nope" in run.stderr
+
+
 def test_nothing_outlives_a_killed_server() -> None:
     """When the server is killed, the guard ends what it left."""
     with Emulator() as emulator:
