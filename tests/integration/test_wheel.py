@@ -55,7 +55,8 @@ def test_the_metadata_names_extras_and_entry_points(wheel: zipfile.Path) -> None
     assert dict(points["console_scripts"]) == {"hermes-env": "hermes_env._cli.__main__:main"}
     metadata = (info / "METADATA").read_text().splitlines()
     extras = {line.split(": ")[1] for line in metadata if line.startswith("Provides-Extra: ")}
-    assert extras == {"cli", "conformance", "daytona", "docker", "ssh", "vercel", "all", "dev"}
+    runtimes = {"inspect", "pydantic-ai", "deepagents"}
+    assert extras == {"cli", "conformance", "daytona", "docker", "ssh", "vercel", "all", "dev", *runtimes}
     needed = [line for line in metadata if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert len(needed) == 1 and needed[0].startswith("Requires-Dist: pydantic")
     assert "Requires-Python: >=3.11" in metadata and "License-Expression: Apache-2.0" in metadata
