@@ -130,7 +130,7 @@ def _launch_of(
 ) -> Launch:
     env = _variables(command) if carriage.env else {}
     cwd = command.cwd if carriage.cwd else None
-    return Launch(script, args, env, cwd, command.user, stdin, command.id)
+    return Launch(script, args, env, cwd, command.user, stdin, command.id, command.timeout)
 
 
 def _variables(command: Command) -> dict[str, str]:
@@ -157,7 +157,7 @@ def _on_stdin(command: Command, carriage: Carriage, limit: int, *, framed: bool)
     total = None if size is None else size + len(lead)
     frames = framed and total is None
     merge = command.merge_stderr
-    run = _shell.run_framed(total, merge_stderr=merge) if framed else _shell.run(merge_stderr=merge)
+    run = _shell.run_framed(total, command.nonce, merge_stderr=merge) if framed else _shell.run(merge_stderr=merge)
     cwd = None if carriage.cwd else command.cwd
     script, *args = _guarded(command, cwd, argv, run)
     head = _shell.prelude(script, args, {} if carriage.env else _variables(command), command.nonce)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _CLEAN_SCANS = 2
 """One clean scan is no proof: 31 of 200 trees were missed by one, none by two, when parents handed over children."""
 
+_LARGEST = 4 << 20
+"""Bytes of an environment that are read at most; one read returns all there is, up to that."""
+
 
 class _Stat(NamedTuple):
     state: str
@@ -37,6 +40,8 @@ class _Tree:
     reaped: Callable[[], bool]
     seen: dict[int, str] = field(default_factory=dict)
     """Process id to start time, so that a reused id is never hit."""
+    strangers: dict[int, str] = field(default_factory=dict)
+    """The same of processes that belong to others: what lacks the mark at its birth never gets it."""
     signalled: set[int] = field(default_factory=set)
 
     def sweep(self, number: signal.Signals | None = None) -> list[int]:
@@ -61,10 +66,16 @@ class _Tree:
         known = self.seen.get(pid)
         if known is not None:
             return known == stat.started
-        if self._related(stat) or _has_mark(pid, self.mark):
+        if self._related(stat) or (self.strangers.get(pid) != stat.started and self._has_mark(pid, stat)):
             self.seen[pid] = stat.started
             return True
         return False
+
+    def _has_mark(self, pid: int, stat: _Stat) -> bool:
+        environ = _read(f"/proc/{pid}/environ", _LARGEST)
+        if environ and self.mark not in environ:  # It is empty while the process is being replaced.
+            self.strangers[pid] = stat.started
+        return self.mark in environ
 
     def _related(self, stat: _Stat) -> bool:
         if stat.parent in self.seen:
@@ -97,11 +108,7 @@ def _read_table() -> dict[int, _Stat]:
 
 
 def _read_stat(pid: str) -> _Stat | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            text = file.read(4096)
-    except OSError:
-        return None
+    text = _read(f"/proc/{pid}/stat", 4096)
     # The name in parentheses may hold anything, also ") ": the last one ends it.
     words = text.rpartition(b") ")[2].split()
     if len(words) < 20:
@@ -109,13 +116,18 @@ def _read_stat(pid: str) -> _Stat | None:
     return _Stat(words[0].decode(), int(words[1]), int(words[2]), int(words[3]), words[19].decode())
 
 
-def _has_mark(pid: int, mark: bytes) -> bool:
+def _read(path: str, limit: int) -> bytes:
+    """The content; nothing when the process has ended, or is not ours to look into."""
     try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            data = file.read()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
-    return mark in data
+        return b""
+    try:
+        return os.read(fd, limit)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def kill_tree(

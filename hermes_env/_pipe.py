@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from ._command import Command, payload
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _JOINABLE = 1 << 20
 """Bytes up to which head and payload are joined in memory instead of being sent by a thread."""
 _JOIN = 1.0
-"""Seconds for the writer to notice that its channel is gone; a caller's own blocked iterable is left behind."""
+"""Seconds for the writer to notice that its channel is gone."""
+_PROMPT = 0.02
+"""Seconds more when it is inside the caller's own iterable, which may block for ever and is then left behind."""
 
 
 class Host(Protocol):
@@ -45,6 +47,7 @@ class PipeDispatcher:
         self._prepared = prepared
         self._writer: threading.Thread | None = None
         self._over = False
+        self._asking = threading.Event()  # The writer is inside the caller's iterable, or has ended.
 
     def stage(self, cancelled: Callable[[], bool]) -> None:
         """Wait until the environment can take the command."""
@@ -93,15 +96,22 @@ class PipeDispatcher:
             failed(error)
         finally:
             _close(channel)
+            self._asking.set()
 
     def _send_all(self, channel: Channel) -> None:
         if self._prepared.head:
             channel.write(self._prepared.head)
-        for chunk in payload(self._command, frames=self._prepared.frames):
-            if self._over:
-                return
+        chunks = payload(self._command, frames=self._prepared.frames)
+        while (chunk := self._ask(chunks)) is not None and not self._over:
             if chunk:
                 channel.write(chunk)
+
+    def _ask(self, chunks: Iterator[bytes | memoryview]) -> bytes | memoryview | None:
+        """The caller's next chunk; None at the end."""
+        self._asking.set()
+        chunk = next(chunks, None)
+        self._asking.clear()
+        return chunk
 
     def write(self, channel: Channel, data: bytes | memoryview | None) -> None:
         """Send live stdin; None is end-of-file."""
@@ -127,7 +137,8 @@ class PipeDispatcher:
         """The channel is gone: the writer ends, unless the caller's own iterable blocks it."""
         self._over = True
         if self._writer is not None and self._writer is not threading.current_thread():
-            self._writer.join(_JOIN)
+            self._asking.wait(_JOIN)
+            self._writer.join(_PROMPT)
         self._host._release(self._command.id)  # noqa: SLF001 - see dispatch
 
 
@@ -136,7 +147,9 @@ def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
     nonce = command.nonce.encode()
     if result.exit_code != GUARD_STATUS or nonce not in opening:
         return
-    word = opening.partition(nonce)[2].split(maxsplit=1)[0]
+    word, *more = opening.partition(nonce)[2].split(maxsplit=2)
+    if word == b"lacks" and more:
+        raise Unsupported(f"the environment lacks {more[0].decode('ascii', 'replace')}, which stdin needs; nothing ran")
     if word == b"yash":
         raise Unsupported("/bin/sh is yash, which cannot carry text that is not ASCII; nothing ran")
     raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")

@@ -13,7 +13,7 @@ from ._codec import encode_lossless
 GUARD_STATUS = 125
 """Exit status of our own refusals; only believed together with the guard's nonce on stderr."""
 
-FORGET = "unset -f read printf cd head dd tee wc 2>/dev/null;"
+FORGET = "unset -f command read printf cd head dd tee wc 2>/dev/null;"
 """Functions that a service exports by the names of what our scripts use; bash by the name sh would take them."""
 
 LAUNCHER = (
@@ -85,19 +85,29 @@ def run(*, merge_stderr: bool) -> str:
     return 'exec "$@" 2>&1' if merge_stderr else 'exec "$@"'
 
 
-def run_framed(size: int | None, *, merge_stderr: bool) -> str:
+def run_framed(size: int | None, nonce: str, *, merge_stderr: bool) -> str:
     """Run the command in ``$@`` with end-of-file after `size` bytes, or after the last frame when that is None.
 
     For transports where closing stdin does not reach the command. ``head -c`` may read ahead on a pipe in busybox
-    and toybox, which is harmless: nothing follows a payload of known size.
+    and toybox, which is harmless: nothing follows a payload of known size. Without the tools for it nothing runs.
     """
+    if size == 0:
+        return f"{run(merge_stderr=merge_stderr)} </dev/null"
     if size is not None:
-        return f"head -c {size}|" + ('"$@" 2>&1' if merge_stderr else '"$@"')
-    return f"{_UNFRAME}|{{ {_READER};(shift;{run(merge_stderr=merge_stderr)});{_END};}}"
+        return _need("head", nonce) + f"head -c {size}|" + ('"$@" 2>&1' if merge_stderr else '"$@"')
+    return f"{_need('dd tee wc', nonce)}{_UNFRAME}|{{ {_READER};(shift;{run(merge_stderr=merge_stderr)});{_END};}}"
+
+
+def _need(tools: str, nonce: str) -> str:
+    """Refuses to run the command when one of the tools is missing, naming it."""
+    return (
+        f"for _h_t in {tools};do command -v $_h_t>/dev/null 2>&1||"
+        f'{{ printf "%s lacks %s\\n" {nonce} $_h_t>&2;exit {GUARD_STATUS};}};done;unset _h_t;'
+    )
 
 
 _UNFRAME = (
-    "{ sh -c 'echo $PPID' </dev/null;"
+    "{ /bin/sh -c 'echo $PPID' </dev/null;"
     'while IFS= read -r n&&[ "$n" -gt 0 ];do while [ "$n" -gt 0 ];do b=$n;[ "$b" -le 65536 ]||b=65536;'
     'g=$(dd bs="$b" count=1 2>/dev/null|tee /dev/fd/3|wc -c);g=$((g));[ "$g" -gt 0 ]||exit 1;n=$((n-g));'
     "done;done;} 3>&1"

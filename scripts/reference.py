@@ -19,8 +19,13 @@ from pathlib import Path
 import hermes_env
 from hermes_env import BackendInfo, BaseEnvironment, Capabilities, ExecResult, StdinMode, list_backends
 from hermes_env_conformance import CHAPTERS, LAWS
+from hermes_env_conformance._cells import EVENTS, STATES, matrix
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.backends.bare import FRAMED_NEEDS, OPERATIONS, REFUSED, STAGED_NEEDS  # noqa: E402 - found by the line above
+
 PART = re.compile(r"<!-- begin ([\w./-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 KEEPS_AND_COSTS = {
@@ -40,6 +45,11 @@ KEEPS_AND_COSTS = {
         "real OpenSSH servers and dropbear, login shells from bash to tcsh",
     ),
     "daytona": (
+        "until it is closed; detached, until its lifetime ends",
+        "per second of a running sandbox, set by its provider",
+        "the unmodified SDK on an emulator; the hosted service not yet",
+    ),
+    "modal": (
         "until it is closed; detached, until its lifetime ends",
         "per second of a running sandbox, set by its provider",
         "the unmodified SDK on an emulator; the hosted service not yet",
@@ -156,7 +166,11 @@ def laws() -> str:
 
 CANCELLATION = ROOT / "tests/integration/staged/test_cancellation.py"
 ENDINGS = re.compile(r"kill|timeout|terminate|wait_that|background|runs_once")
-STATES = ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown")
+
+
+def states_and_events() -> str:
+    """For every state of a command and everything that may happen to it: how many laws, or why it cannot be."""
+    return _table(("state", *EVENTS), matrix())
 
 
 def cancellation() -> str:
@@ -180,6 +194,22 @@ def endings() -> str:
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
     rows += [(" ".join((ast.get_docstring(test) or "").split()), "staged, with faults") for test in tests]
     return _table(("what holds", "proven on"), rows)
+
+
+def shells() -> str:
+    """What works where a tool is missing, as `tests/integration/shells/test_missing.py` proves it."""
+    rows = [
+        (f"`{tool}`", ", ".join(OPERATIONS[name] for name in refused)) for tool, refused in REFUSED.items() if refused
+    ]
+    free = ", ".join(f"`{tool}`" for tool, refused in REFUSED.items() if not refused)
+    text = [f"Without one of {free}: everything works.", _table(("without", "is refused, naming the tool"), rows)]
+    staged = ", ".join(f"`{tool}`" for tool in STAGED_NEEDS)
+    text += [
+        f"An environment that stages files, or has only command text, is refused when it is opened without {staged}."
+    ]
+    framed = [(f"`{tool}`", f"stdin whose length is {length}") for tool, length in FRAMED_NEEDS.items()]
+    text += ["Where a transport cannot half-close (a capability), stdin has to be framed:"]
+    return "\n\n".join([*text, _table(("without", "is refused, naming the tool"), framed)])
 
 
 def included(path: str) -> str:
@@ -256,8 +286,10 @@ PARTS: dict[str, Callable[[], str]] = {
         contract,
         hooks,
         laws,
+        states_and_events,
         cancellation,
         endings,
+        shells,
     )
 }
 

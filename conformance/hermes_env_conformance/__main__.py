@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from hermes_env import BackendNotFound, BackendUnavailable, load_backend, options_from_arguments
 
+from ._cells import coverage_table
 from ._corpus import PROFILES
-from ._documents import coverage_table
 from ._explain import explain_law
 from ._lab import WORKSPACE
 from ._report import schema

@@ -100,19 +100,3 @@ def _value(value: object) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-def coverage_table() -> str:
-    """Markdown, made from the laws: states of a command, what can happen to it there, and the laws about that."""
-    from ._suite import LAWS
-
-    found: dict[tuple[str, str], list[str]] = {}
-    for law in LAWS.values():
-        for covered in law.covers:
-            state, _, event = covered.partition(": ")
-            found.setdefault((state, event), []).append(law.name)
-    order = ("new", "staging", "staged", "dispatched", "finished", "cancelled", "unknown")
-    lines = ["| state | event | laws |", "|---|---|---|"]
-    for (state, event), names in sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
-        lines.append(f"| {state} | {event} | {', '.join(f'`{name}`' for name in names)} |")
-    return "\n".join(lines)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import sys
+import tomllib
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,13 @@ WHY = {
 """Why there is such a chapter."""
 
 
+@functools.cache
+def reasons() -> dict[str, str]:
+    """Why there is each law."""
+    text = resources.files(__package__).joinpath("why.toml").read_text(encoding="utf-8")
+    return {name: reason for chapter in tomllib.loads(text).values() for name, reason in chapter.items()}
+
+
 def known_faults() -> dict[str, list[tuple[str, str]]]:
     """For each law the broken environments that are known to fail it: name and kind of fault."""
     text = resources.files(__package__).joinpath("known_faults.json").read_text(encoding="utf-8")
@@ -43,7 +52,8 @@ def known_faults() -> dict[str, list[tuple[str, str]]]:
 def explain(law: Law) -> str:
     """The explanation as lines of text."""
     faults = known_faults().get(law.name, [])
-    lines = [law.name, f"  chapter   {law.chapter}", f"  the law   {law.statement}", f"  why       {WHY[law.chapter]}"]
+    lines = [law.name, f"  the law   {law.statement}", f"  why       {reasons()[law.name]}"]
+    lines += [f"  chapter   {law.chapter}: {WHY[law.chapter]}"]
     lines += [f"  needs     {need}" for need in law.needs]
     lines += [f"  about     {covered}" for covered in law.covers]
     lines += ["  variants  run it too"] if law.variant else []

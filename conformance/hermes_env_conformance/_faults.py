@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 Step = Literal["stdin", "script", "launch"]
 """Where: the upload of stdin, the upload of the script, the request that starts the command."""
-Kind = Literal["hold", "refuse", "fail", "late", "twice", "cut"]
+Kind = Literal["hold", "stall", "refuse", "fail", "late", "twice", "cut"]
 """What goes wrong.
 
 ==========  ============================================================================================
 ``hold``    the step waits until it is released, then does its work
+``stall``   the step waits until it is released, then fails and has done nothing
 ``refuse``  the step fails and has done nothing
 ``fail``    the step does its work and fails all the same: the reply is lost
 ``late``    the step fails at once; its work is done when it is released
@@ -131,7 +132,7 @@ class HookFaults:
             raise BackendUnavailable("refused by a law", reason="unreachable")
         if fault.kind == "cut":
             return _cuttable(inner(launch), fault, self._start)
-        if fault.kind == "hold":
+        if fault.kind in ("hold", "stall"):
             return self._strike(fault, lambda: inner(launch))
         self._strike(fault, lambda: inner(launch).abort())
         raise ConnectionError("the reply was lost by a law")
@@ -186,8 +187,11 @@ class HookFaults:
             self._start(work, fault)
             fault.gate.wait()
             raise ConnectionError("the link was cut by a law")
-        if fault.kind == "hold":
+        if fault.kind in ("hold", "stall"):
             fault.gate.wait()
+        if fault.kind == "stall":
+            fault.landed.set()
+            raise ConnectionError("the link was lost by a law")
         try:
             value = work()
             if fault.kind == "twice":

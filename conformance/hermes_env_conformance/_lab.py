@@ -24,17 +24,22 @@ if TYPE_CHECKING:
     from hermes_env import BaseEnvironment, ExecResult
 
 WORKSPACE = "/tmp"  # noqa: S108 - inside the environment, where the laws make private directories of their own
-UNTIL_GO = "n=0; while [ ! -e go ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.05; done"
+TURN = 0.02
+"""Seconds between two looks of a script that waits for a file."""
+UNTIL_GO = f"n=0; while [ ! -e go ] && [ $n -lt 5000 ]; do n=$((n+1)); sleep {TURN}; done"
 """Script that waits for the file ``go``, two minutes at most: what a failing law leaves behind ends by itself."""
+_ROOMS = 16
 _CLOSE = 10.0
 """Seconds for an environment to close; one that takes longer is left behind."""
 _FILL = r"""
 umask 077; : >"$1"; [ "$2" -gt 0 ] || exit 0
 printf FORMAT >"$1.block"
-while [ $(wc -c <"$1.block") -lt "$2" ]; do
-  cat "$1.block" "$1.block" >"$1.twice" && mv "$1.twice" "$1.block" || exit 1
+n=$(wc -c <"$1.block"); set -- "$1" "$2" "$1.block"
+while [ "$n" -lt "$2" ]; do
+  cat "$3" "$3" "$3" "$3" "$3" "$3" "$3" "$3" >"$3.8" || exit 1
+  set -- "$1" "$2" "$3.8"; n=$((n*8))
 done
-head -c "$2" <"$1.block" >"$1" && rm -f "$1.block"
+head -c "$2" <"$3" >"$1" && rm -f "$1".block*
 """
 
 
@@ -69,6 +74,7 @@ class Bench:
         self._env = first
         self._base: str | None = None
         self._moment: float | None = None
+        self._rooms: list[str] = []
         self._left: list[str] = []
 
     @property
@@ -87,19 +93,28 @@ class Bench:
             self._base = base
         return self._base
 
+    def room(self) -> str:
+        """A directory, inside the environment, that nobody has used; some are made at once."""
+        if not self._rooms:
+            rooms = [f"{self.base}/{secrets.token_hex(4)}" for _ in range(_ROOMS)]
+            _demand(self.env.exec(["mkdir", "-m", "700", *rooms]), "make directories for the laws")
+            self._rooms = rooms
+        return self._rooms.pop()
+
     @property
     def moment(self) -> float:
         """Seconds that are enough for a command to start and do a little: some times what one takes here."""
         if self._moment is None:
             start = time.monotonic()
             self.env.exec("true")
-            self._moment = 0.15 + 15 * (time.monotonic() - start)
+            self._moment = 0.05 + 15 * (time.monotonic() - start)
         return self._moment
 
     def abandon(self) -> None:
         """Never use this environment again; closing it may hang too."""
         env, self._env = self._env, None
         self._moment = None
+        self._rooms.clear()
         if self._base is not None:
             self._left.append(self._base)
             self._base = None
@@ -167,12 +182,19 @@ class Lab:
         return self.bench.moment
 
     @property
+    def while_longer(self) -> float:
+        """Seconds in which a command that still waits for a file would have seen it, and left its sign."""
+        return TURN + self.moment / 2
+
+    def deadlines(self) -> Iterator[float]:
+        """Seconds to try as a command's deadline, each longer than the last, until it gets far enough in that time."""
+        yield from (self.moment * factor for factor in (1, 3, 9))
+
+    @property
     def root(self) -> str:
         """A directory inside the environment that only this law uses."""
         if self._root is None:
-            root = f"{self.bench.base}/{self.name[5:45]}-{secrets.token_hex(4)}"
-            _demand(self.env.exec(f"mkdir -m 700 {root}"), "make a directory for the law")
-            self._root = root
+            self._root = self.bench.room()
         return self._root
 
     def path(self, name: str) -> str:

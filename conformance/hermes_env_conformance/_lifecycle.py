@@ -113,10 +113,10 @@ class LifecycleLaws:
     @law()
     def test_the_environments_timeout_holds_for_every_command(self, lab: Lab) -> None:
         """A timeout given when an environment is opened ends a command that has none, and a command's own wins."""
-        env = lab.open(timeout=0.3)
+        env = lab.open(timeout=0.05)
         with lab.soon("the error"), pytest.raises(TimeoutError):
             env.exec("sleep 600")
-        equal("with a longer timeout of its own", 0, env.exec("sleep 0.4", timeout=lab.patience).exit_code)
+        equal("with a longer timeout of its own", 0, env.exec("sleep 0.1", timeout=lab.patience).exit_code)
 
     @law()
     def test_every_error_leaves_it_usable(self, lab: Lab) -> None:
@@ -125,7 +125,7 @@ class LifecycleLaws:
             lambda: lab.env.exec("a\0b"),
             lambda: lab.env.exec("true", cwd="/no/such/directory"),
             lambda: lab.env.exec("exit 5", check=True),
-            lambda: lab.env.exec("sleep 600", timeout=0.2),
+            lambda: lab.env.exec("sleep 600", timeout=0.1),
             lambda: lab.env.exec("true", stdin=iter([1])),  # type: ignore[arg-type]
         ]
         for call in calls:
@@ -152,7 +152,7 @@ class LifecycleLaws:
         before = _process_wide()
         _use(lab)
         with pytest.raises(TimeoutError):
-            lab.env.exec("sleep 600", timeout=0.2)
+            lab.env.exec("sleep 600", timeout=0.1)
         after = _process_wide()
         changed = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
         equal("what has changed", [], sorted(changed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -130,6 +131,9 @@ def _pytest(suite: type, chosen: list[str], recorder: Recorder, out: IO[str]) ->
     ]
     added = {name: os.environ.pop(name) for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS") if name in os.environ}
     plugins = [Collector(suite, chosen), _Progress(recorder, out), recorder]
+    frozen = gc.get_freeze_count()
+    if not frozen:
+        gc.freeze()  # Laws collect garbage to see what is held; what was there before them need not be looked at.
     try:
         with tempfile.TemporaryDirectory() as scratch:
             # Hypothesis would leave a folder in the user's directory.
@@ -137,6 +141,8 @@ def _pytest(suite: type, chosen: list[str], recorder: Recorder, out: IO[str]) ->
             pytest.main(arguments, plugins=plugins)
     finally:
         os.environ.update(added)
+        if not frozen:
+            gc.unfreeze()
 
 
 class _Progress:

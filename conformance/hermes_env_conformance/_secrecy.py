@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from hermes_env import CommandCancelled, HermesEnvError
 from ._check import equal, holds
 from ._lab import UNTIL_GO
 from ._law import law
-from ._watch import canary, files_with, heard, watched_argv
+from ._watch import Sightings, canary, files_with, heard, watched_argv
 
 if TYPE_CHECKING:
     from ._lab import Lab
@@ -34,7 +33,7 @@ class SecrecyLaws:
         secret = canary()
         with watched_argv(lab, secret) as seen:
             process = lab.env.start(f"cat >/dev/null; {_WAIT}", stdin=secret * 40, cwd=lab.root)
-            _let_go(lab)
+            _let_go(lab, seen)
             process.wait(lab.patience)
         equal("processes that show it", set(), seen.found)
 
@@ -44,7 +43,7 @@ class SecrecyLaws:
         secret = canary()
         with watched_argv(lab, secret) as seen:
             process = lab.env.start(_WAIT, env={"TOKEN": secret.decode()}, cwd=lab.root)
-            _let_go(lab)
+            _let_go(lab, seen)
             process.wait(lab.patience)
         equal("processes that show them", set(), seen.found)
 
@@ -57,7 +56,8 @@ class SecrecyLaws:
         with watched_argv(lab, secret) as seen:
             process = env.start(_WAIT, cwd=lab.root)
             lab.until(lambda: env.exec(["test", "-e", lab.path("started")]).ok, "the command runs")
-            env.exec("sleep 0.2; : >go", cwd=lab.root)
+            seen.look_again()
+            env.exec(": >go", cwd=lab.root)
             process.wait(lab.patience)
         equal("processes that show them", set(), seen.found)
 
@@ -66,12 +66,13 @@ class SecrecyLaws:
         """While a file is written or read, its content is in no argument list, here or inside."""
         secret, path = canary(), lab.path("file")
 
-        def slow() -> Iterator[bytes]:
-            yield secret * 40
-            time.sleep(0.2)
-            yield secret
-
         with watched_argv(lab, secret) as seen:
+
+            def slow() -> Iterator[bytes]:
+                yield secret * 40
+                seen.look_again()
+                yield secret
+
             for data in (slow(), secret * 40, secret * 40):
                 lab.env.files.write_bytes(path, data)
                 lab.env.files.read_bytes(path)
@@ -157,10 +158,11 @@ class SecrecyLaws:
         equal("files that hold it", set(), files_with(lab, depth=9))
 
 
-def _let_go(lab: Lab) -> None:
-    """Wait until the command runs, look for a while longer, and let it end."""
+def _let_go(lab: Lab, seen: Sightings) -> None:
+    """Wait until the command runs, look at it, and let it end."""
     lab.until_exists("started")
-    lab.sh("sleep 0.2; : >go")
+    seen.look_again()
+    lab.sh(": >go")
 
 
 def _failures(lab: Lab, secret: str) -> list[Callable[[], object]]:
@@ -168,7 +170,7 @@ def _failures(lab: Lab, secret: str) -> list[Callable[[], object]]:
     env, script = {"TOKEN": secret}, f"cat >/dev/null; echo {secret}"
     return [
         lambda: lab.env.exec(f"{script}; exit 1", stdin=secret.encode(), env=env, check=True),
-        lambda: lab.env.exec(f"{script}; sleep 600", stdin=secret.encode(), env=env, timeout=0.5),
+        lambda: lab.env.exec(f"{script}; sleep 600", stdin=secret.encode(), env=env, timeout=lab.moment),
         lambda: lab.env.exec(script, env={"TOKEN": f"{secret}\0"}),
         lambda: lab.env.exec(script, env=env, cwd=lab.path("missing")),
         lambda: lab.env.exec(script, env=env, timeout=-1),

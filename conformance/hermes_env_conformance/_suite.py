@@ -11,6 +11,7 @@ from hermes_env import BaseEnvironment, open_environment
 
 from ._aio import AioLaws
 from ._cancellation import CancellationLaws
+from ._cancellation_faults import CancellationFaultLaws
 from ._faults import Faults, HookFaults
 from ._files import FileContentLaws
 from ._files_names import FileNameLaws
@@ -37,6 +38,7 @@ _BENCH = pytest.StashKey[Bench]()
 class ConformanceSuite(
     AioLaws,
     LifecycleLaws,
+    CancellationFaultLaws,
     CancellationLaws,
     SecrecyLaws,
     ToolLaws,
@@ -128,7 +130,8 @@ def check_laws(suite: type) -> None:
     Raises:
         TypeError: A law is overridden or deleted, or a known gap is unknown or has no reason.
     """
-    changed = [name for name in (*LAWS, *_FINAL) if _found(suite, name) is not _found(ConformanceSuite, name)]
+    changed = [name for name in LAWS if getattr(suite, name, None) is not getattr(ConformanceSuite, name)]
+    changed += [name for name in _FINAL if _found(suite, name) is not _found(ConformanceSuite, name)]
     if changed:
         raise TypeError(
             f"{suite.__name__} changes {', '.join(changed)}: laws cannot be overridden; "

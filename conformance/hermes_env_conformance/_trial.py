@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from ._lab import Lab
 
 _RUNS = "cat runs 2>/dev/null | wc -l"
+_OVER = """
+for d in PLACES; do : >"$d/go"; done
+sleep PAUSE
+for d in PLACES; do cd "$d" || exit; [ ! -e on ] || echo on; RUNS; done
+"""
 _BEFORE = ("new", "staging", "staged")
 
 
@@ -36,22 +41,19 @@ class Trials:
 
     def begin(self) -> None:
         """Start the neighbour, and note the time from which files are looked at."""
-        back = "touch -d @$(($(date +%s)-2)) mark 2>/dev/null || { : >mark; sleep 1.1; }"
-        self.lab.sh(f"umask 077; cat >needle; {back}; mkdir 1 2 3 4 5 6 7; echo kept >kept", stdin=self.secret.encode())
         body = f": >up; {UNTIL_GO.replace('go', 'home')}; echo survived"
         self._neighbour = self.lab.env.start(body, cwd=self.lab.root)
+        back = "touch -d @$(($(date +%s)-2)) mark 2>/dev/null || { : >mark; sleep 1.1; }"
+        self.lab.sh(f"umask 077; cat >needle; {back}; mkdir 1 2 3 4 5 6 7; echo kept >kept", stdin=self.secret.encode())
         # Only when it runs: a fault that is armed earlier could strike the neighbour itself on its way.
         up = ["test", "-e", self.lab.path("up")]
         self.lab.until(lambda: self.lab.env.exec(up).ok, "the neighbour runs")
 
-    def trial(self, step: Step | None = None, kind: Kind = "hold") -> Trial | None:
-        """The next command; None when it needs a fault that cannot be had here."""
+    def trial(self, fault: Fault | None = None) -> Trial:
+        """The next command."""
         self._count += 1  # `begin` has made the directory
         place = self.lab.path(str(self._count))
-        fault = None
-        if step is not None and (fault := self.faults.arm(step, kind)) is None:
-            return None
-        return Trial(self.lab, self.secret, place, fault)
+        return Trial(self, place, fault)
 
     def armed(self, *steps: Step, kind: Kind = "hold") -> list[tuple[Step, Callable[[], Trial]]]:
         """The steps that can go wrong in that way here; the law does not apply where there are none."""
@@ -60,14 +62,19 @@ class Trials:
             probe = self.faults.arm(step, kind)
             if probe is not None:
                 self.faults.disarm(probe)
-                found.append((step, lambda step=step: self._must(step, kind)))  # type: ignore[misc]
+                found.append((step, lambda step=step: self.trial(self.faults.arm(step, kind))))  # type: ignore[misc]
         self.lab.skip_unless(found, f"no way to make {' or '.join(steps)} go wrong by {kind!r}")
         return found
 
-    def _must(self, step: Step, kind: Kind) -> Trial:
-        trial = self.trial(step, kind)
-        assert trial is not None
-        return trial
+    @contextmanager
+    def all_fail(self) -> Iterator[None]:
+        """Every request that a command would make in the block fails; none may be made."""
+        steps: tuple[Step, ...] = ("stdin", "script", "launch")
+        armed = [fault for step in steps if (fault := self.faults.arm(step, "refuse")) is not None]
+        yield
+        for fault in armed:
+            holds(not fault.struck.is_set(), "a request was made for a command that had ended")
+            self.faults.disarm(fault)
 
     def end(self) -> None:
         """Demand that nothing else was touched and that no file holds the secret."""
@@ -75,26 +82,51 @@ class Trials:
         lab, neighbour = self.lab, self._neighbour
         assert neighbour is not None
         same_bytes("the neighbour's file", b"kept\n", lab.sh(": >home; cat kept").stdout)
-        if lab.env.capabilities.kill_scope == "command":
-            same_bytes("stdout of the neighbour", b"survived\n", neighbour.wait(lab.patience).stdout)
         left: set[str] = set()
         end = time.monotonic() + lab.patience
         while (left := files_with(lab)) and time.monotonic() < end:
             time.sleep(0.1)  # A late upload is erased with the next command.
         equal("files that hold the secret", set(), left)
+        if lab.env.capabilities.kill_scope == "command":
+            same_bytes("stdout of the neighbour", b"survived\n", neighbour.wait(lab.patience).stdout)
+
+    def expect_never_dispatched(self, *ended: Trial) -> None:
+        """Demand that none goes on, that those not dispatched yet never ran, and that the next command works."""
+        self.expect_over(*((trial, 0, 0 if trial.state in _BEFORE else 1) for trial in ended))
+
+    def expect_over(self, *ended: tuple[Trial, int, int]) -> None:
+        """Demand that no trial goes on, that each ran at least and at most so often, and that the next works."""
+        lab = self.lab
+        places = " ".join(trial.place for trial, _, _ in ended)
+        # Half a moment, and a turn of its loop, is enough for a command that lives to see `go` and leave its sign.
+        script = _OVER.replace("PLACES", places).replace("RUNS", _RUNS)
+        seen = lab.sh(script.replace("PAUSE", f"{lab.while_longer:.2f}")).text.split()
+        holds("on" not in seen, "the command went on after it was cancelled")
+        for (_, least, most), runs in zip(ended, seen, strict=True):
+            holds(least <= int(runs) <= most, f"it ran {runs} times; {least} to {most} were right")
+        same_bytes("the next command", b"next", lab.env.exec("cat", stdin=b"next").stdout)
 
 
 @dataclass
 class Trial:
     """One command."""
 
-    lab: Lab
-    secret: str
+    among: Trials
     place: str
     fault: Fault | None
     process: Process | None = None
     state: str = "new"
     """Where it was when it was cancelled."""
+
+    @property
+    def lab(self) -> Lab:
+        """The law's means."""
+        return self.among.lab
+
+    @property
+    def secret(self) -> str:
+        """What everything about it holds."""
+        return self.among.secret
 
     def start(self, body: str = UNTIL_GO, *, stdin: Any = True, **settings: Any) -> Process:
         """Start it: it signs when it runs, reads its stdin, does what `body` says, and signs again."""
@@ -118,11 +150,14 @@ class Trial:
         process = self.process
         assert process is not None
         self.state = process.state
-        self.lab.together([process.kill, self.release_soon])
+        if self.fault is None:
+            process.kill()
+        else:
+            self.lab.together([process.kill, self.release_soon])
 
     def release_soon(self) -> None:
         """Let go what is held when the kill is under way."""
-        time.sleep(0.1)
+        time.sleep(0.05)
         self.release()
 
     def release(self) -> None:
@@ -156,25 +191,23 @@ class Trial:
 
     def until_started(self) -> None:
         """Wait until it runs and has read its stdin."""
-        self.lab.until(lambda: self.lab.env.exec(["test", "-e", f"{self.place}/started"]).ok, "the command runs")
+        self.lab.until(self.has_started, "the command runs")
+
+    def has_started(self) -> bool:
+        """Whether it ran and has read its stdin."""
+        return self.lab.env.exec(["test", "-e", f"{self.place}/started"]).ok
 
     def expect_over(self, *, most: int = 1, least: int = 0) -> None:
         """Demand that it does not go on, ran so often, and that the next command works."""
-        # Half a moment is enough for a command that lives to see `go` and leave its sign.
-        script = f": >go; sleep {self.lab.moment / 2:.2f}; [ ! -e on ] || echo on; {_RUNS}"
-        *on, runs = self.lab.sh(script, cwd=self.place).text.split()
-        holds(not on, "the command went on after it was cancelled")
-        self._judge(int(runs), most, least)
+        self.among.expect_over((self, least, most))
 
     def expect_never_dispatched(self) -> None:
         """As `expect_over`; a command that had not been dispatched has not run at all."""
-        self.expect_over(most=0 if self.state in _BEFORE else 1)
+        self.among.expect_never_dispatched(self)
 
     def expect_runs(self, *, most: int = 1, least: int = 0) -> None:
         """Demand how often it ran, and that the next command works."""
-        self._judge(self.runs(), most, least)
-
-    def _judge(self, runs: int, most: int, least: int) -> None:
+        runs = self.runs()
         holds(least <= runs <= most, f"it ran {runs} times; {least} to {most} were right")
         same_bytes("the next command", b"next", self.lab.env.exec("cat", stdin=b"next").stdout)
 
@@ -189,3 +222,13 @@ def trials(lab: Lab) -> Iterator[Trials]:
         found.end()
     finally:
         found.faults.end()
+
+
+def expect_error(
+    error: BaseException | None, kinds: type[BaseException] | tuple[type[BaseException], ...], what: str = "it"
+) -> None:
+    """Demand that a command ended by an error of one of these kinds."""
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    names = " or ".join(kind.__name__ for kind in wanted)
+    came = "a result" if error is None else f"{type(error).__name__}: {error}"
+    holds(isinstance(error, kinds), f"{what} must end by {names}, not by {came}")

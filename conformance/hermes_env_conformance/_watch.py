@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.003
 _INSIDE = """
-: >looking
+: >looks; : >looking
 n=0; while [ ! -e stop-looking ] && [ $n -lt 2400 ]; do n=$((n+1))
   for f in $(grep -lsF -f needle /proc/[0-9]*/cmdline); do
     IFS= read -r name <"${f%cmdline}comm" 2>/dev/null; echo "$f $name"
   done
-  sleep 0.05
+  echo >>looks
+  sleep 0.03
 done
 """
-
+_LOOK = """
+old=$(wc -l <looks)
+n=0; while [ $(wc -l <looks) -lt $((old+2)) ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.02; done
+"""
 
 _FIND = """
-for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm "$HOME" "$PWD"; do
-  [ -d "$d" ] && find "$d" -maxdepth DEPTH -xdev -type f -newer mark ! -path "*/proc/*" -exec grep -lsF -f needle {} +
-done 2>/dev/null | grep -v "^$PWD/needle$"
+find "${TMPDIR:-/var/tmp}" /tmp /var/tmp /dev/shm "${HOME:-/tmp}" "$PWD" -maxdepth DEPTH -xdev -type f -newer mark \
+  ! -path "*/proc/*" ! -path "$PWD/needle" -exec grep -lsF -f needle {} + 2>/dev/null
 :
 """
 
@@ -48,7 +51,12 @@ def canary() -> bytes:
 class Sightings:
     """Who showed the secret; never the secret itself."""
 
+    lab: Lab
     found: set[str] = field(default_factory=set)
+
+    def look_again(self) -> None:
+        """Return when every argument list has been looked at from now on, here and inside."""
+        self.lab.sh(_LOOK)
 
 
 def _scan_host(secret: bytes, found: set[str]) -> None:
@@ -76,8 +84,8 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
 
     The environment gets the secret in a file, for ``grep -F -f``, so that no argument list of ours holds it.
     """
-    sightings = Sightings()
-    lab.sh("umask 077; cat >needle; rm -f stop-looking looking", stdin=secret)
+    sightings = Sightings(lab)
+    lab.sh("umask 077; cat >needle; rm -f stop-looking looking looks", stdin=secret)
     inside = lab.env.start(_INSIDE, cwd=lab.root)
     lab.until_exists("looking")
     stop = threading.Event()
@@ -96,7 +104,7 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
         lab.sh(": >stop-looking")
         lines = inside.wait(lab.deadline).text.splitlines()
         sightings.found.update(f"inside: {line.partition(' ')[2]}" for line in lines)
-        lab.sh("rm -f needle looking")
+        lab.sh("rm -f needle looking looks")
 
 
 class Ears(logging.Handler):

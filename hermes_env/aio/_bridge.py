@@ -50,15 +50,15 @@ def post(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: ob
 
 async def to_the_end(future: asyncio.Future[T]) -> T:
     """Wait for something that cannot be interrupted; a cancellation meanwhile is raised afterwards."""
-    cancelled = False
+    cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:
             await asyncio.wait([future])
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
         future.exception()  # Seen: the cancellation goes first.
-        raise asyncio.CancelledError
+        raise cancelled  # The very one: scopes of anyio know theirs by what it says.
     return future.result()
 
 

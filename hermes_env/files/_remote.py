@@ -29,7 +29,7 @@ from ._survey import SurveyRun
 from ._transfer import Part, Transfer
 from ._tree_remote import ScriptTree
 from ._types import Survey, Swept
-from ._wire import ending, local_name, new_nonce
+from ._wire import ending, local_name, new_nonce, run_script
 from ._write_request import WriteRequest
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ScriptEngine:
         """Apply all changes or none, in one round trip."""
         request = WriteRequest(changes, new_nonce(), with_cksum=not self._has_sha256, durable=durable)
         try:
-            result = self._env.run_script(request.script, request.args, stdin=request.stdin())
+            result = run_script(self._env, request.script, request.args, stdin=request.stdin())
         except (CommandTimeout, CommandCancelled):
             self._clean(request)
             raise
@@ -76,7 +76,7 @@ class ScriptEngine:
     def _clean(self, request: WriteRequest) -> None:
         """A script that was killed left its temporary files; where this fails too, a later write sweeps them."""
         try:
-            self._env.run_script(SWEEP_SCRIPT, request.sweep_args(), timeout=_CLEANING)
+            run_script(self._env, SWEEP_SCRIPT, request.sweep_args(), timeout=_CLEANING)
         except HermesEnvError:
             return
 
@@ -131,7 +131,7 @@ class ScriptEngine:
 
     def _transfer(self, transfer: Transfer) -> None:
         """Run the read script; every part ends up whole or with an error."""
-        result = self._env.run_script(READ_SCRIPT, transfer.args(), output_limit=4096, on_output=transfer.on_output)
+        result = run_script(self._env, READ_SCRIPT, transfer.args(), output_limit=4096, on_output=transfer.on_output)
         transfer.finish(result)
         self._learn(transfer.tools)
 
@@ -161,7 +161,7 @@ class ScriptEngine:
     def _survey_group(self, paths: Sequence[str], most: int | None) -> SurveyRun:
         for attempt in range(_TRIES):
             run = SurveyRun(paths, most)
-            result = self._env.run_script(SURVEY_SCRIPT, run.args(), output_limit=4096, on_output=run.on_output)
+            result = run_script(self._env, SURVEY_SCRIPT, run.args(), output_limit=4096, on_output=run.on_output)
             run.finish(result)
             changed = any(isinstance(entry.error, FileChanged) for entry in run.found)
             if not changed or attempt == _TRIES - 1:
@@ -182,7 +182,8 @@ class ScriptEngine:
         flags = ["t" if below else "d", "b" if backups else "-"]
         args = [nonce, "-", "0", "0", "0", *flags, *(local_name(path) for path in directories)]
         output = bytearray()
-        result = self._env.run_script(
+        result = run_script(
+            self._env,
             FIND_SCRIPT,
             args,
             output_limit=4096,
@@ -207,7 +208,8 @@ class ScriptEngine:
         """One directory."""
         listing = bytearray()
         nonce = new_nonce()
-        result = self._env.run_script(
+        result = run_script(
+            self._env,
             LIST_SCRIPT,
             [nonce, local_name(path)],
             output_limit=4096,
@@ -228,7 +230,7 @@ class ScriptEngine:
 
     def _ask(self, script: str, path: str, *args: str) -> tuple[str, ...]:
         nonce = new_nonce()
-        result = self._env.run_script(script, [nonce, local_name(path), *args])
+        result = run_script(self._env, script, [nonce, local_name(path), *args])
         found = records(result.stdout, nonce)
         if found and found[-1][0] == "ok":
             return found[-1]

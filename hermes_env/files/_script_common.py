@@ -32,6 +32,14 @@ nl='
 RECORDS = r"""
 # Field separator is NUL: no name can hold one.
 rec() { printf '\n%s{' "$N"; printf '\000%s' "$@"; printf '\000}%s\n' "$N"; }
+# Ends the script where a tool that nothing replaces is missing, naming it.
+need() {
+  lack=
+  for need; do command -v "$need" >/dev/null 2>&1 || lack="$lack $need"; done
+  [ -z "$lack" ] && return
+  printf '\n%s lacks%s\n' "$N" "$lack" >&2
+  exit 0
+}
 """
 
 PATHS = r"""
@@ -61,6 +69,7 @@ absent() {
 }
 # Sets H to where the symbolic link $1 leads.
 hop() {
+  need readlink
   H=$(readlink "$1" 2>/dev/null; echo x); H=${H%x}; H=${H%"$nl"}
   case $H in '') return 1;; /*) ;; *) case $1 in */*) H=${1%/*}/$H;; esac;; esac
 }
@@ -129,6 +138,7 @@ STATUS = r"""
 ident() {
   V=$(stat -c '%d:%i:%s %u:%g' "$1" 2>/dev/null)
   case $V in *:*:*' '*:*) return;; esac
+  need ls
   V=$(ls -lnid "$1" 2>/dev/null) || { V=; return; }
   set -f; set -- $V; set +f
   V="0:$1:$6 $4:$5"

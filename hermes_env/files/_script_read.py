@@ -41,6 +41,8 @@ send() {
   [ "$opened" ] || { usable "$1" && fail EACCES; }
 }
 send_open() {
+  [ "$len" -eq 0 ] || need head
+  [ "$from" -eq 0 ] || need tail
   pick "$len"
   printf '\n%s R %s %s\n' "$N" "$len" "$BY"
   [ "$len" -eq 0 ] || part <&3
@@ -49,6 +51,7 @@ send_open() {
 }
 # Files of /proc have size 0 and content: what they hold now is copied, then read.
 pseudo() {
+  need cat head wc
   one=$(head -c 1 <"$1" 2>/dev/null | wc -c)
   [ "$((one))" -ne 0 ] || return 1
   for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm .; do
@@ -66,7 +69,7 @@ measure() {
   file=$path
   if [ ! -s "$path" ] && pseudo "$path"; then [ "$copy" ] || return 1; file=$copy; fi
   size=$(stat -Lc %s "$file" 2>/dev/null) || size=
-  case $size in ''|*[!0-9]*) size=$(($(wc -c <"$file"))) ;; esac
+  case $size in ''|*[!0-9]*) need wc; size=$(($(wc -c <"$file"))) ;; esac
   len=$((size-from)); [ "$len" -gt 0 ] || len=0
 }
 trap 'r=$?; [ -z "$copy" ] || rm -f "$copy"; trap - 0; exit "$r"' 0
@@ -90,7 +93,7 @@ _SUM = r"""
 i=1
 usable "$1" || exit 0
 size=$(stat -Lc %s "$1" 2>/dev/null) || size=
-case $size in ''|*[!0-9]*) size=$(($(wc -c <"$1"))) ;; esac
+case $size in ''|*[!0-9]*) need wc; size=$(($(wc -c <"$1"))) ;; esac
 hash "$1" "$size"
 rec ok "$SUM" "$BY"
 """
@@ -102,6 +105,7 @@ stated() {
   case $st in
     [0-9a-f]*' '*' '*' '*' '*' '*) st="s $st"; return;;
   esac
+  need ls
   st=$(ls -lnd $follow "$1" 2>/dev/null) || { st=; return; }
   set -f; set -- "$1" $st; set +f
   st="l $2 $3 $4 $5 $6 $(date -r "$1" +%s 2>/dev/null)"
@@ -114,7 +118,7 @@ seen() { if [ "$follow" ]; then [ -e "$path" ]; else there "$path"; fi; }
 seen && stated "$path"
 [ "${st-}" ] || { why "$path"; rec fail "${E:-ENOENT}" 1 '' ''; exit 0; }
 H=
-[ "$follow" ] || [ ! -L "$path" ] || { H=$(readlink "$path"; echo x); H=${H%x}; H=${H%"$nl"}; }
+[ "$follow" ] || [ ! -L "$path" ] || { need readlink; H=$(readlink "$path"; echo x); H=${H%x}; H=${H%"$nl"}; }
 rec ok "$st" "$H"
 """
 
@@ -124,7 +128,7 @@ dir=${1%/}/ follow= all=
 { [ -r "$dir" ] && [ -x "$dir" ]; } || { rec fail EACCES 1 '' ''; exit 0; }
 entry() {
   H=
-  [ ! -L "$1" ] || { H=$(readlink "$1" 2>/dev/null; echo x); H=${H%x}; H=${H%"$nl"}; }
+  [ ! -L "$1" ] || { need readlink; H=$(readlink "$1" 2>/dev/null; echo x); H=${H%x}; H=${H%"$nl"}; }
   rec entry "$st" "${1##*/}" "$H"
 }
 # One stat for many names, when it gives one line for each.

@@ -66,7 +66,7 @@ _SEE = r"""
 follow=
 entry() {
   H=
-  [ ! -L "$1" ] || { H=$(readlink "$1" 2>/dev/null; echo x); H=${H%x}; H=${H%"$nl"}; }
+  [ ! -L "$1" ] || { need readlink; H=$(readlink "$1" 2>/dev/null; echo x); H=${H%x}; H=${H%"$nl"}; }
   rec entry "$st" "${1#./}" "$H"
 }
 # One stat for many names, when it gives one line for each.
@@ -156,6 +156,7 @@ work() {
     printf '\n%s T -\n' "$N"
   done
 }
+need head
 enter "$1"
 work 4<&0
 rec ok
@@ -196,6 +197,7 @@ replace() {
 }
 link() {
   dir_of
+  need ln readlink
   ln -s -- "$1" "$S/link" 2>/dev/null || { denied "$S/"; stop "$E"; }
   replace "$S/link"
   H=$(readlink "$p"; echo x)
@@ -264,7 +266,8 @@ work() {
   done
   stop cut
 }
-[ "$single" ] || command -v dd >/dev/null 2>&1 || stop nodd
+need cat chmod mkdir mv rm
+[ "$single" ] || need dd
 [ -d "$root" ] || make_root
 cd "$root" 2>/dev/null || stop EACCES
 D=./

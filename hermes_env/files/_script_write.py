@@ -56,6 +56,7 @@ _STAGE = r"""
 slice() { [ "$size" -eq 0 ] || tail -c +$((off+1)) <"$bundle" | head -c "$size"; }
 # Takes the manifest off the end of the file $1; the file ends before it then, unless it is the bundle.
 trailer() {
+  need head tail
   ident "$1"; size_of "$V"; total=$Z
   t=$(tail -c 27 <"$1" 2>/dev/null)
   case $t in 1?????????" $N") ;; *) stop cut "$total";; esac
@@ -85,6 +86,7 @@ stage() {
       [ "$manifest" != - ] || trailer "$bundle"
     fi
     take
+    need head tail
     fill "$T" slice
     off=$((off+size))
   fi
@@ -112,6 +114,7 @@ expect() {
     absent) there "$1" && stop EEXIST; return;;
   esac
   { [ -f "$1" ] && [ ! -L "$1" ]; } || { there "$1" && stop changed 'is no regular file'; stop changed 'does not exist'; }
+  need ls
   seen=$(ls -lnid "$1" 2>/dev/null)
   ident "$1"; size_of "$V"; hash "$1" "$Z"
   case $BY in none|cksum) stop nohash;; esac
@@ -140,6 +143,7 @@ octal() {
 # Makes the directory $1 and its parents; Q has those that were made, one after the other, for undo.
 parents() {
   q=${1%/} Q=$q
+  need mkdir
   while w=${q%/*} && [ "$w" != "$q" ] && [ "$w" ] && ! there "$w"; do q=$w; Q=$Q$nl$q; done
   ( umask "$um"; mkdir -p "$1" 2>/dev/null ) && return
   a=${q%/*}; a=${a:-/}
@@ -149,6 +153,7 @@ parents() {
 }
 # Owner and mode of the old file go to the temporary one; what cannot be restored makes the write go in place.
 dress() {
+  need chmod
   if [ -z "$X" ]; then
     given
     if [ "$mode" ]; then chmod "$mode" "$T" 2>/dev/null || stop EPERM; else ( umask "$um"; chmod =rw "$T" ); fi
@@ -180,6 +185,7 @@ prep_W() {
   if [ -e "$P" ]; then
     [ -f "$P" ] || stop EINVAL 'is no regular file'
     X=1
+    need ls
     set -f; set -- $(ls -lnid "$P" 2>/dev/null); set +f
     acl=$2 own=$4:$5; octal "$2"
     case $3/$flags in 1/*) ;; */*k*) inplace=1;; */*r*) stop EMLINK "has $3 hard links";; esac
@@ -283,6 +289,7 @@ while [ "$#" -gt 0 ]; do
   op=$1 path=$2 dst=$3 cond=$4 mode=${5%% *} give=${5#"${5%% *}"} flags=$6
   give=${give# }
   shift 6
+  case $op in W) need cat mv;; R) need rm rmdir;; M) need mv;; D) need mkdir;; esac
   P= D= T= K= X= V= size=0 sha= crc= inplace= seen= Q= BY=none state= acl= own= oct=
   prep_"$op"
   save

@@ -12,7 +12,6 @@ from hermes_env._errors import (
     HermesEnvError,
     OutcomeUnknown,
     TransportError,
-    Unsupported,
     VerificationError,
 )
 
@@ -22,7 +21,7 @@ from ._oserror import named_error
 from ._script_tree import GET_SCRIPT, LOOK_SCRIPT, PUT_SCRIPT, SUMS_SCRIPT, WALK_SCRIPT
 from ._script_write import SWEEP_SCRIPT
 from ._tree import Algorithm, Entry, Order, Sink, changed, within
-from ._wire import ending, local_name, new_nonce
+from ._wire import ending, local_name, new_nonce, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -93,7 +92,8 @@ class ScriptTree:
             if len(output) > _LISTING:
                 raise TransportError(f"{self.path}: the environment tells of more than {_LISTING} bytes of names")
 
-        result = self._env.run_script(
+        result = run_script(
+            self._env,
             script,
             [nonce, self._folder, *args],
             stdin=cast("StdinLike | None", stdin),
@@ -110,8 +110,6 @@ class ScriptTree:
 
     def _fail(self, code: str, name: str, note: str) -> NoReturn:
         path = within(self.path, _plain(name))
-        if code == "nodd":
-            raise Unsupported(f"{path}: folders cannot be sent to an environment without dd")
         if code in ("verify", "cut"):
             size, digest, *_ = [*note.split(), "-", "-"]
             raise VerificationError(
@@ -129,7 +127,8 @@ class ScriptTree:
         if not files:
             return
         arrival = _Arrival(self.path, files, sink)
-        result = self._env.run_script(
+        result = run_script(
+            self._env,
             GET_SCRIPT,
             [arrival.nonce, self._folder],
             stdin=cast("StdinLike", _joined(b"%d\n%s" % (e.size, wire_name(e.name)) for e in files)),
@@ -178,7 +177,7 @@ class ScriptTree:
         """A script that was killed left its temporary files; where this fails too, a later write sweeps them."""
         try:
             args = [new_nonce(), "-", "0", "0", "0", f"{self._folder}/x"]
-            self._env.run_script(SWEEP_SCRIPT, args, timeout=_CLEANING)
+            run_script(self._env, SWEEP_SCRIPT, args, timeout=_CLEANING)
         except HermesEnvError:
             return
 

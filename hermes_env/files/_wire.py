@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hermes_env._errors import Unsupported
 
 if TYPE_CHECKING:
+    from hermes_env._base import BaseEnvironment
     from hermes_env._result import ExecResult
+
+
+def run_script(env: BaseEnvironment, script: str, args: Sequence[str], **settings: Any) -> ExecResult:
+    """Run one of the file scripts, whose first argument is its nonce.
+
+    Raises:
+        Unsupported: The environment lacks a tool that nothing replaces; names it.
+        HermesEnvError: As `BaseEnvironment.run_script`.
+    """
+    result = env.run_script(script, args, **settings)
+    mark = f"\n{args[0]} lacks ".encode()
+    for output in (result.stderr, result.stdout):
+        if mark in output:
+            tools = output.partition(mark)[2].partition(b"\n")[0].decode("ascii", "replace")
+            raise Unsupported(f"the environment lacks {', '.join(tools.split())}")
+    return result
 
 
 def local_name(path: str) -> str:

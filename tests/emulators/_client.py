@@ -39,7 +39,7 @@ class EmulatorClient:
         )
         assert self._guard.stdout is not None
         line = self._guard.stdout.readline()
-        if not line:
+        if not line.strip():
             self.close()
             raise RuntimeError("the emulator did not start; its own message is above")
         self.facts: dict[str, Any] = json.loads(line)

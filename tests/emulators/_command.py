@@ -38,8 +38,12 @@ def run(arguments: list[str], emulator: type[EmulatorClient], switches: S, serve
     parser.add_argument("--server", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args(own)
     chosen = dict(_switch(text) for text in given.switch)
+    try:
+        changed = switches.changed(chosen)
+    except ValueError as error:
+        parser.error(str(error))
     if given.server is not None:
-        serve(switches.changed(chosen), user=given.user, ready=given.server)
+        serve(changed, user=given.user, ready=given.server)
     with emulator(user=given.user, **chosen) as running:
         if command:
             return subprocess.run(command, env={**os.environ, **running.environ}, check=False).returncode

@@ -8,17 +8,21 @@ import signal
 import time
 
 
-def marked(name: str, value: str) -> list[int]:
-    """Processes that were started with this variable."""
-    wanted = f"{name}={value}".encode()
-    found = []
-    for pid in os.listdir("/proc"):
-        if not pid.isdigit():
-            continue
+def by_mark(name: str) -> dict[str, list[int]]:
+    """Processes that were started with this variable, by its value."""
+    begin = f"{name}=".encode()
+    found: dict[str, list[int]] = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if wanted in file.read().split(b"\0"):
-                found.append(int(pid))
+            for entry in file.read().split(b"\0"):
+                if entry.startswith(begin):
+                    found.setdefault(entry[len(begin) :].decode(errors="replace"), []).append(int(pid))
     return found
+
+
+def marked(name: str, value: str) -> list[int]:
+    """Processes that were started with this variable and value."""
+    return by_mark(name).get(value, [])
 
 
 def kill_marked(name: str, value: str) -> None:

@@ -45,7 +45,7 @@ PATIENCE = 4.0
 _AT_ONCE = 2
 _WHY = 110
 """Characters of a failure that the table shows."""
-_DEADLINE = 60.0
+_DEADLINE = 150.0
 """Seconds for one mutant."""
 
 

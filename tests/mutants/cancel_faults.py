@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -20,7 +21,7 @@ from hermes_env import (
 from tests.backends.streams import StreamEnvironment
 from tests.backends.uploads import UploadEnvironment
 
-from ._broken import BrokenProcess, BrokenStart, mutant
+from ._broken import Broken, BrokenProcess, BrokenStart, mutant
 
 if TYPE_CHECKING:
     from hermes_env import Launch
@@ -248,6 +249,70 @@ class UnknownIsNothing(StreamEnvironment):
         channel = super()._launch(launch)
         time.sleep(0.1)
         return channel
+
+
+class _TellsTheCause(BrokenProcess):
+    def wait(self, timeout: float | None = None) -> ExecResult:
+        try:
+            return super().wait(timeout)
+        except CommandCancelled as error:
+            if error.__cause__ is not None:
+                raise StagingError("the provider failed") from error
+            raise
+
+
+@mutant("a failure of the provider told in the place of a kill", "test_an_error_after_a_kill_is_no_news", holds=_HOLDS)
+class TellsTheCause(BrokenStart):
+    process = _TellsTheCause
+
+
+@mutant("an upload whose link was lost taken for done", "test_a_link_lost_during_an_upload_runs_nothing", holds=_HOLDS)
+class TrustsLostUploads(UploadEnvironment):
+    def start(self, cmd: Any, **settings: Any) -> Any:
+        if self._stage.__name__ != "trusting":
+            stage = self._stage  # As it is now, with the law's faults around it.
+
+            def trusting(path: str, chunks: Iterator[bytes]) -> None:
+                with contextlib.suppress(ConnectionError):
+                    stage(path, chunks)
+
+            self._stage = trusting  # type: ignore[method-assign]
+        return super().start(cmd, **settings)
+
+
+class _UnknownOnce(BrokenProcess):
+    told = False
+
+    def wait(self, timeout: float | None = None) -> ExecResult:
+        try:
+            return super().wait(timeout)
+        except OutcomeUnknown:
+            if self.told:
+                raise CommandTimeout("timeout", _RESULT) from None
+            self.told = True
+            raise
+
+
+@mutant("an unknown outcome told as a timeout later", "test_a_deadline_without_a_link_changes_nothing", holds=_HOLDS)
+class UnknownOnce(BrokenStart):
+    process = _UnknownOnce
+
+
+class _AsksAgain(BrokenProcess):
+    ask: Any = None
+
+    def wait(self, timeout: float | None = None) -> ExecResult:
+        result = super().wait(timeout)
+        self.ask()
+        return result
+
+
+@mutant("a result that is asked for again at every wait", "test_what_has_ended_asks_nobody", holds=_HOLDS)
+class AsksAgain(Broken):
+    def start(self, cmd: Any, **settings: Any) -> Any:
+        process = _AsksAgain(super().start(cmd, **settings))
+        process.ask = lambda: self.exec("true")
+        return process
 
 
 @mutant("a late upload left where it landed", "test_a_late_upload_is_erased", holds=_HOLDS)

@@ -141,7 +141,7 @@ def test_a_directory_that_cannot_be_entered_is_reported(
 def test_a_payload_of_known_size_ends_by_length(shell: list[str], size: int) -> None:
     """With half-close lost the command sees end-of-file after exactly its bytes, though stdin stays open."""
     payload = (bytes(range(256)) * 800)[:size]
-    done = call(shell, _shell.run_framed(size, merge_stderr=False), "cat", stdin=payload)
+    done = call(shell, _shell.run_framed(size, "nonce", merge_stderr=False), "cat", stdin=payload)
     assert (done.returncode, done.stdout) == (0, payload)
 
 
@@ -150,14 +150,14 @@ def test_a_payload_in_frames_comes_out_whole(shell: list[str], sizes: list[int])
     """Frames of any length become their contents, and the end mark becomes end-of-file."""
     chunks = [(bytes(range(256)) * 600)[:size] for size in sizes]
     wire = b"".join(_shell.frames(chunks)) + b"not part of it"
-    done = call(shell, _shell.run_framed(None, merge_stderr=False), "cat", stdin=wire)
+    done = call(shell, _shell.run_framed(None, "nonce", merge_stderr=False), "cat", stdin=wire)
     assert (done.returncode, done.stdout) == (0, b"".join(chunks))
 
 
 def test_streams_are_merged_on_request(shell: list[str]) -> None:
     """With merge_stderr both streams arrive on stdout, in order."""
     script = ("sh", "-c", "echo one; echo two >&2; echo three")
-    for text in (_shell.run(merge_stderr=True), _shell.run_framed(0, merge_stderr=True)):
+    for text in (_shell.run(merge_stderr=True), _shell.run_framed(0, "nonce", merge_stderr=True)):
         done = call(shell, text, *script)
         assert (done.stdout, done.stderr) == (b"one\ntwo\nthree\n", b"")
 

@@ -31,7 +31,8 @@ RUNTIMES = {
 }
 """Pages whose examples run in the venv of an agent runtime."""
 EMULATED = {
-    f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"] for name in ("daytona", "vercel")
+    f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"]
+    for name in ("daytona", "modal", "vercel")
 }
 """Runs the programs of a page with an emulator to talk to."""
 
