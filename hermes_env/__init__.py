@@ -24,6 +24,7 @@ _EXPORTS = {
     "Emit": "_launch",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
+    "FORKLESS_KILL": "_kill_script",
     "FileChanged": "_errors",
     "HeredocEnvironment": "_heredoc",
     "FileStat": "files",
@@ -38,6 +39,7 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "Probe": "_probe",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
@@ -62,6 +64,7 @@ _EXPORTS = {
     "owner_labels": "_owner",
     "reap": "_registry",
     "options_from_arguments": "_options",
+    "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
 }
 
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
@@ -100,8 +104,10 @@ if TYPE_CHECKING:
     from ._launch import SupportsPump as SupportsPump
     from ._options import BackendOptions as BackendOptions
     from ._options import options_from_arguments as options_from_arguments
+    from ._options import options_from_environment as options_from_environment
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._probe import Probe as Probe
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
     from ._registry import attach as attach

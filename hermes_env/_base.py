@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._dispatcher import Dispatcher
     from ._kill_script import KillReport
     from ._launch import Channel, StdinLike, Stream
+    from ._probe import Probe
     from ._result import ExecResult
     from .files import Files
 
@@ -161,6 +162,18 @@ class BaseEnvironment(BackendHooks):
     def expires_at(self) -> datetime | None:
         """When the provider ends the environment by itself; None when it does not."""
         return self._expires_at()
+
+    def probes(self, patience: float = 60.0) -> Sequence[Probe]:
+        """Questions about the provider that only its live service answers; `hermes-env probe` asks them.
+
+        Args:
+            patience: Seconds that one of them may take.
+
+        Raises:
+            EnvironmentGone: It is not open.
+        """
+        self._life.require_usable()
+        return self._probes(patience)
 
     @property
     def files(self) -> Files:

@@ -9,10 +9,11 @@ from ._capabilities import Capabilities, StdinMode
 from ._errors import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from ._launch import Channel, Launch
+    from ._probe import Probe
 
 
 class LazyOptions:
@@ -37,6 +38,8 @@ class BackendHooks:
     """A `BackendOptions` model or `LazyOptions`; None when the backend takes no options."""
     install: ClassVar[str] = ""
     """Command that installs what the backend needs."""
+    sdk_packages: ClassVar[tuple[str, ...]] = ()
+    """Distributions whose versions matter to what the provider does."""
 
     carries_env: ClassVar[bool] = False
     """The backend puts `Launch.env` into the process environment, by a way that is not an argv."""
@@ -108,6 +111,14 @@ class BackendHooks:
     def _expires_at(self) -> datetime | None:
         """When the provider ends the environment by itself; None when it does not."""
         return None
+
+    def _probes(self, patience: float) -> Sequence[Probe]:  # noqa: ARG002 - for the backends that have questions
+        """Questions about the provider that only its live service answers, for ``hermes-env probe``.
+
+        Args:
+            patience: Seconds that one of them may take.
+        """
+        return ()
 
     # -- the framework's own, not for backends ---------------------------------------------------------------------
 

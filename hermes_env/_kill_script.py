@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KILL_SCRIPT = r"""
+_START = r"""
 LC_ALL=C; export LC_ALL; unset IFS
 mark="${3:-HERMES_ENV_COMMAND}=$1"; grace=$2; hit=' '; killed=' '; me=$$
+add() { case $hit in *" $1 "*) ;; *) [ "$1" = "$me" ] || hit="$hit$1 ";; esac; }
+"""
+_BY_GREP = r"""
 marked() {
   if command -v grep >/dev/null 2>&1; then
     grep -ls -e "$mark" /proc/[0-9]*/environ 2>/dev/null
@@ -21,12 +24,23 @@ marked() {
     while IFS= read -r l || [ -n "$l" ]; do case $l in *"$mark"*) echo "$f"; break;; esac; done <"$f"
   done 2>/dev/null
 }
+add_marked() { for f in $(marked); do f=${f#/proc/}; add "${f%/environ}"; done; }
+"""
+_BY_BUILTINS = r"""
+seen=' '
+add_marked() {
+  for f in /proc/[0-9]*/environ; do
+    p=${f#/proc/}; p=${p%/environ}
+    case $seen in *" $p "*) continue;; esac
+    while IFS= read -r l || [ -n "$l" ]; do case $l in *"$mark"*) add "$p"; break;; esac; done <"$f"
+    seen="$seen$p "
+  done 2>/dev/null
+}
+"""
+_REST = r"""
 round() {
   alive=
-  for f in $(marked); do
-    f=${f#/proc/}; f=${f%/environ}
-    case $hit in *" $f "*) ;; *) [ "$f" = "$me" ] || hit="$hit$f ";; esac
-  done
+  add_marked
   for f in /proc/[0-9]*/stat; do
     st=; read -r st 2>/dev/null <"$f" || continue
     p=${f#/proc/}; p=${p%/stat}
@@ -65,8 +79,13 @@ done
 set -- $killed; n=$#
 [ "$clean" -ge 2 ] && echo "killed $n left 0" || { set -- $alive; echo "killed $n left $#"; }
 """
+KILL_SCRIPT = _START + _BY_GREP + _REST
 """``$1`` is the command's id, ``$2`` the grace between TERM and KILL in tenths of a second, ``$3`` another variable to
 find processes by."""
+FORKLESS_KILL = _START + _BY_BUILTINS + _REST
+"""The same by builtins only, for a shell that runs already: it works where no process can be started any more. The
+grace must be 0, since waiting takes a program. Slower with many processes: their environments are read byte by byte.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,18 @@ step() {
   printf '== %s\n' "$*"
 }
 
+mkdir -p "$work"
+# Venvs that outside suites run in, made while other things are checked; a failure is told by the tests that need them.
+sh scripts/runtimes.sh >"$work/runtimes.log" 2>&1 &
+making=$!
+trap 'kill "$making" 2>/dev/null' 0
+
 step "format";  "$bin/ruff" format --check --quiet --output-format concise .
 step "lint";    "$bin/ruff" check --quiet --output-format concise .
 step "types";   "$bin/mypy" --no-error-summary
 step "tests, in two runs at once: what mostly waits for servers, and the rest"
-mkdir -p "$work"
-servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/ssh tests/integration/staged"
+wait "$making" || cat "$work/runtimes.log"
+servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/runtimes tests/integration/ssh tests/integration/staged"
 # Two busy cores make a server late now and then: a test that fails runs once more, and the summary names it as RERUN.
 set -- "$bin/pytest" --no-header -q -raR --reruns 1
 # A shell starts what runs in the background with Ctrl-C ignored, which some tests are about.

@@ -14,18 +14,28 @@ rm -f "$venv/.installed-dev"
 "$venv/bin/python" -m pip freeze --exclude-editable >.work/newest.txt
 grep -v '^#' constraints.txt | diff - .work/newest.txt >.work/drift.txt && same=yes || same=no
 sed -n 's/^< /pinned: /p; s/^> /newest: /p' .work/drift.txt
+# The suites of agent runtimes too: their newest releases against ours.
+sh scripts/runtimes.sh --newest
+for runtime in inspect_ai pydantic_ai deepagents; do
+  "$venv/bin/python" -m pip --python ".work/runtimes-newest/$runtime/bin/python" freeze --exclude-editable >.work/newest-$runtime.txt
+  grep -v '^#' tests/runtimes/$runtime.txt | diff - .work/newest-$runtime.txt >.work/drift.txt || same=no
+  sed -n "s/^< /pinned for $runtime: /p; s/^> /newest for $runtime: /p" .work/drift.txt
+done
+rm -rf .work/runtimes-newest/hermes_agent
+ln -sfn ../runtimes/hermes_agent .work/runtimes-newest/hermes_agent
+export HERMES_ENV_TEST_RUNTIMES="$PWD/.work/runtimes-newest"
 if [ "$same" = yes ]; then
   echo "drift: none; constraints.txt holds the newest releases, and nothing is tested again"
   exit 0
 fi
-tests="tests/unit tests/integration/cli tests/integration/documents/test_site.py tests/integration/test_conformance_local.py"
+tests="tests/unit tests/integration/cli tests/integration/documents/test_site.py tests/integration/test_conformance_local.py tests/integration/runtimes"
 for backend in daytona docker ssh; do
   tests="$tests tests/integration/$backend/test_conformance.py tests/integration/$backend/test_commands.py"
 done
 [ "${1-}" != all ] || tests=
 # shellcheck disable=SC2086 # a list of words
 if "$venv/bin/mypy" --no-error-summary && timeout -k 30 2400 "$venv/bin/pytest" --no-header -q --durations 5 $tests; then
-  echo "drift: the newest releases work; to take them: put .work/newest.txt into constraints.txt"
+  echo "drift: the newest releases work; to take them: put .work/newest.txt into constraints.txt, .work/newest-NAME.txt into tests/runtimes"
 else
   echo "drift: the newest releases do NOT work; see above"
   exit 1

@@ -184,8 +184,8 @@ def ensure_image(engine: Engine) -> None:
         raise EngineUnavailable(f"docker import: {done.stderr.decode(errors='replace').strip()}")
 
 
-def busybox_root() -> bytes:
-    """A root file system as tar: busybox, its applets as links, /etc/passwd with `root` and `agent`, /tmp."""
+def busybox_root(*left_out: str) -> bytes:
+    """A root file system as tar: busybox, its applets but some as links, /etc/passwd with `root` and `agent`, /tmp."""
     busybox = shutil.which("busybox")
     if busybox is None:
         raise EngineUnavailable("no busybox: install Debian's busybox-static")
@@ -196,7 +196,7 @@ def busybox_root() -> bytes:
         with open(busybox, "rb") as binary:
             add_entry(tar, "bin/busybox", binary.read(), mode=0o755)
         subprocess.run([busybox, "--install", "-s", links], check=True)
-        for applet in sorted(set(os.listdir(links)) - {"busybox"}):
+        for applet in sorted(set(os.listdir(links)) - {"busybox", *left_out}):
             add_entry(tar, f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
         for path, text in _FILES.items():
             add_entry(tar, path, text.encode())

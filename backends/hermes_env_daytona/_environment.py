@@ -12,7 +12,7 @@ from . import _failures, _sandbox, _sdk, _transfer
 from ._keeper import Keeper
 
 if TYPE_CHECKING:
-    from hermes_env import Launch
+    from hermes_env import Launch, Probe
 
 _BACKSTOP = 7 * 86_400
 """Seconds after which Daytona ends a command that nobody ends; deadlines are the framework's."""
@@ -32,6 +32,7 @@ class DaytonaEnvironment(StagedEnvironment):
     )
     Options: ClassVar[Any] = LazyOptions("hermes_env_daytona._options:DaytonaOptions")
     install: ClassVar[str] = _sdk.INSTALL
+    sdk_packages: ClassVar[tuple[str, ...]] = ("daytona", "daytona-sdk")
     max_reply_bytes: ClassVar[int] = 8 << 20
     batch_bytes: ClassVar[int] = _transfer.POOLED
     fetches: ClassVar[bool] = True
@@ -91,6 +92,11 @@ class DaytonaEnvironment(StagedEnvironment):
 
     def _expires_at(self) -> datetime | None:
         return _sandbox.expires_at(self._box)
+
+    def _probes(self, patience: float) -> Sequence[Probe]:
+        from ._questions import Questions
+
+        return Questions(self._box, self.options.auto_stop).all(patience)
 
     # -- commands and staged files --------------------------------------------------------------------------------
 

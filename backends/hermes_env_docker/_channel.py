@@ -232,6 +232,13 @@ class ExecChannel:
             self._check_container()
         return int(code)
 
+    def has_process(self) -> bool:
+        """Whether the engine has made the command's process, or will not say."""
+        try:
+            return bool(self._inspect()["Pid"])
+        except ConnectionError:
+            return True
+
     def ended(self) -> bool:
         """Whether the command has ended, or its end cannot be learned."""
         try:

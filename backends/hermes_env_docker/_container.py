@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import select
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from hermes_env import (
 )
 
 from ._client import Hijacked, engine_errors, status_of
-from ._frames import FrameReader
+from ._keeper import KEEPER, Keeper
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -27,34 +26,18 @@ if TYPE_CHECKING:
     from ._options import DockerOptions
 
 ENVIRONMENT_LABEL, OWNER_LABEL = "hermes_env.environment", "hermes_env.owner"
-KEEPER = (
-    'up(){ read -r u x </proc/uptime;u=${u%.*};};up;e=$((u+$1));(sleep "$1";kill -s KILL $$)&'
-    "sleep 0||exit;echo ready;"
-    "if read -r l;then n=hermes-env-detached;else kill -s KILL -- -1;n=hermes-env-orphan;fi;up;"
-    'exec /bin/sh -c \'sleep "$1";:\' "$n" $((e-u))'
-)
-"""Holds the container open for ``$1`` seconds; the engine removes it when the keeper ends.
-
-Its standard input is a lease: the engine closes it when the client that made the container is gone, however it died.
-The keeper then kills every process that it may (all of them in one call: nothing escapes by forking), and keeps the
-container for who wants to look into it, or to reap it, until its time is over. A line on the lease says that the client
-leaves on purpose.
-"""
-DETACH = b"keep\n"
 _EXPIRES = "hermes_env.expires"
 _ALL_STREAMS = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 _HARDENED_PIDS = 512
 _GONE = 30
 """Seconds for the engine to finish a removal."""
-_READY = 60
-"""Seconds for the keeper to say that it runs."""
 
 
-def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked | None]:
+def create(api: APIClient, options: DockerOptions) -> tuple[str, Keeper | None]:
     """Make and start a container; nothing is left of one that does not start.
 
     Returns:
-        Its id, and the connection whose end the keeper waits for, if it is our keeper that runs.
+        Its id, and the line to its keeper, if it is ours that runs.
 
     Raises:
         BackendUnavailable, InvalidArgument: It cannot be made.
@@ -62,19 +45,19 @@ def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked | None
     own = {**owner_labels(secrets.token_hex(16)), _EXPIRES: str(int(time.time() + options.ttl))}
     labels = {**options.labels, **own}
     what = f"container of image {options.image!r}"
-    lease = None
+    keeper = None
     try:
         with engine_errors(what):
             created = api.create_container(**_settings(api, options, labels))
             if options.entrypoint is None:
-                lease = Hijacked(api.attach_socket(created["Id"], params=_ALL_STREAMS))
+                keeper = Keeper(Hijacked(api.attach_socket(created["Id"], params=_ALL_STREAMS)))
             api.start(created["Id"])
-        if lease is not None:
-            _await_keeper(lease, what)
-        return str(created["Id"]), lease
+        if keeper is not None:
+            keeper.await_ready(what)
+        return str(created["Id"]), keeper
     except BaseException as error:
-        if lease is not None:
-            lease.close()
+        if keeper is not None:
+            keeper.close()
         with contextlib.suppress(Exception):
             _remove_labelled(api, labels[ENVIRONMENT_LABEL])
         if isinstance(error, EnvironmentGone):
@@ -83,36 +66,6 @@ def create(api: APIClient, options: DockerOptions) -> tuple[str, Hijacked | None
         if status_of(error) == 409:
             raise InvalidArgument("option 'name'", str(error)) from error
         raise
-
-
-def _await_keeper(lease: Hijacked, what: str) -> None:
-    """Wait until the keeper says that it runs: a program that is not in the image fails only after the start.
-
-    Raises:
-        BackendUnavailable: It does not run.
-    """
-    reader, said = FrameReader(lease.early), b""
-    poller = select.poll()
-    poller.register(lease, select.POLLIN)
-    end = time.monotonic() + _READY
-    while True:
-        said += b"".join(data for _, data in reader.frames())
-        if said.endswith(b"ready\n"):
-            return
-        if not lease.pending() and not poller.poll(max(0.0, end - time.monotonic()) * 1000):
-            raise BackendUnavailable(f"{what}: started, and does not say so", reason="unreachable")
-        try:
-            count = lease.receive(reader.free())
-        except BlockingIOError:
-            # A part of a TLS record.
-            continue
-        if count == 0:
-            text = said.decode("utf-8", "replace").strip()
-            raise BackendUnavailable(
-                f"{what}: it needs /bin/sh and sleep; with entrypoint= its files can be reached ({text})",
-                reason="not_installed",
-            )
-        reader.filled(count)
 
 
 def _settings(api: APIClient, options: DockerOptions, labels: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import secrets
 import time
@@ -33,8 +32,12 @@ if TYPE_CHECKING:
 
     from hermes_env import Channel, Files, KillReport, Launch
 
-_START = 3.0
-"""Seconds for the engine to make the process of an exec that it has accepted."""
+    from ._keeper import Keeper
+
+_START = 1.0
+"""Seconds for a process that the engine has told of to become the command, and to be found by its environment."""
+_AGAIN = 0.01
+"""Seconds between two looks for a command that the engine is still starting."""
 _MAX_VARIABLE = 131_071
 """Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
 _MAX_ENVIRONMENT = 1_500_000
@@ -68,7 +71,7 @@ class DockerEnvironment(BaseEnvironment):
         super().__init__(options, **settings)
         self._link: _client.Link | None = None
         self._container = ""
-        self._lease: _client.Hijacked | None = None
+        self._keeper: Keeper | None = None
         self._drain = Drain()
         self._watchers = Watchers(lambda: self)
         self._expires: datetime | None = None
@@ -91,7 +94,7 @@ class DockerEnvironment(BaseEnvironment):
         link = self._connect()
         try:
             _pull.ensure(link.api, options)
-            self._container, self._lease = _container.create(link.api, options)
+            self._container, self._keeper = _container.create(link.api, options)
         except BaseException:
             link.close()
             raise
@@ -119,16 +122,14 @@ class DockerEnvironment(BaseEnvironment):
             self._disconnect()
 
     def _let_go(self) -> None:
-        if self._lease is not None:
-            with contextlib.suppress(OSError):
-                # Without an engine nothing is left that could be told.
-                self._lease.send(memoryview(_container.DETACH))
+        if self._keeper is not None:
+            self._keeper.leave()
         self._disconnect()
 
     def _disconnect(self) -> None:
         self._watchers.leave()
-        if self._lease is not None:
-            self._lease.close()
+        if self._keeper is not None:
+            self._keeper.close()
         if self._link is not None:
             self._link.close()
 
@@ -161,7 +162,7 @@ class DockerEnvironment(BaseEnvironment):
     def _make_files(self) -> Files:
         """Files by scripts; by archives in a container of others that has no shell."""
         self._life.require_usable()
-        if self._lease is None and not _archive.has_program(self._api, self._container, "/bin/sh"):
+        if self._keeper is None and not _archive.has_program(self._api, self._container, "/bin/sh"):
             from ._archive_files import archive_files
 
             return archive_files(self, self._api, self._container)
@@ -176,7 +177,7 @@ class DockerEnvironment(BaseEnvironment):
         argv = ["/bin/sh", "-c", WRAPPER, "sh", secret, launch.script, "sh", *launch.args]
         # The keeper sees the end of the client that made its container; others need a watcher, and so does the client
         # whose engine was started anew under the container.
-        marks = {} if self._lease and not self._lease.ended() else self._watchers.watch(launch.user)
+        marks = {} if self._keeper and not self._keeper.ended() else self._watchers.watch(launch.user)
         exec_id = self._create_exec(argv, launch.user, {**launch.env, **marks}, with_stdin=with_stdin)
         with _client.dispatch_errors(f"start of a command in container {self._container[:12]}"):
             connection = _client.Hijacked(self._api.exec_start(exec_id, socket=True))
@@ -208,18 +209,35 @@ class DockerEnvironment(BaseEnvironment):
 
     def _intact(self) -> bool:
         """Whether the container runs, and whatever watches over this client's commands still sees the client."""
-        lost = self._lease is not None and self._lease.ended()
+        lost = self._keeper is not None and self._keeper.ended()
         return not lost and not self._watchers.broken() and self._alive()
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""
         assert isinstance(channel, ExecChannel)
         channel.killed = True
-        end = time.monotonic() + _START
+        settled: float | None = None
         while True:
-            report = super()._kill(command_id, channel, grace)
-            if report is None or report.killed or channel.ended() or time.monotonic() > end:
+            report = self._kill_once(command_id, channel, grace)
+            if report is None or report.killed or channel.ended():
                 return report
+            if settled is None and channel.has_process():
+                settled = time.monotonic() + _START
+            if settled is not None and time.monotonic() > settled:
+                return report
+            time.sleep(_AGAIN)
+
+    def _kill_once(self, command_id: str, channel: ExecChannel, grace: float) -> KillReport | None:
+        """By the keeper, which needs no new process, where it may signal the command; else by a second exec."""
+        keeper = self._keeper if channel.user is None else None
+        if keeper is not None and grace == 0 and (report := keeper.kill(command_id)) is not None:
+            return report
+        try:
+            report = super()._kill(command_id, channel, grace)
+        except HermesEnvError:
+            if keeper is None or (report := keeper.kill(command_id)) is None:
+                raise
+        return report
 
     def _create_exec(
         self,
@@ -268,15 +286,22 @@ class DockerEnvironment(BaseEnvironment):
 
     def _explain(self, user: str | None, said: str) -> Exception:
         """Why the engine could not start a command: found by trying, since its words change between versions."""
+        what = f"command in container {self._container[:12]}"
+        if self._starts(user, workdir=None):
+            problem = f"{what}: could not be started, another one can; out of processes or memory? ({said})"
+            return BackendUnavailable(problem, reason="capacity")
         if self._starts(user, workdir="/"):
             problem = f"cwd: the container's working directory cannot be entered ({said})"
             return FileNotFoundError(errno.ENOENT, problem)
         user = user or self.options.user
         if user is not None and self._starts("0", workdir="/"):
             return InvalidArgument("user", f"{user!r} cannot run commands in this container ({said})")
+        if _archive.has_program(self._api, self._container, "/bin/sh"):
+            problem = f"{what}: nothing can be started; out of processes or memory? ({said})"
+            return BackendUnavailable(problem, reason="capacity")
         return Unsupported(f"the container has no /bin/sh that runs ({said})")
 
-    def _starts(self, user: str | None, workdir: str) -> bool:
+    def _starts(self, user: str | None, workdir: str | None) -> bool:
         try:
             exec_id = self._create_exec(["/bin/sh", "-c", ":"], user, {}, workdir=workdir)
             with _client.engine_errors("trial command"):

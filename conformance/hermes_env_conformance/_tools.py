@@ -43,6 +43,16 @@ _PATCH = """*** Begin Patch
 +y
 *** End Patch
 """
+_LINKS = r"""
+ln -s sub/x work/gone-link; ln -s nowhere work/sub/from-link
+"""
+_LINK_PATCH = """*** Begin Patch
+*** Delete File: gone-link
+*** Update File: sub/from-link
+*** Move to: deep/to-link
+*** End Patch
+"""
+_WHERE = r"cd work && for f in gone-link sub/from-link deep/to-link; do ls -ld $f 2>/dev/null | sed 's/.* -> //'; done"
 _TREE = r"""
 cd work && find . | sort | while IFS= read -r f; do
   if [ -f "$f" ]; then ls -l "$f" | cut -c 1-10; cksum <"$f"; fi
@@ -94,6 +104,31 @@ class ToolLaws:
         done = _applied(tools.apply_patch(_PATCH))
         _applied(tools.undo(done.edit_id))
         same_bytes("the tree", before, lab.sh(_TREE).stdout)
+
+    @law()
+    def test_links_are_moved_deleted_and_made_again(self, lab: Lab) -> None:
+        """Deleting and moving a symbolic link leaves its target alone, and undo makes the link as it was."""
+        lab.sh(_FILL + _LINKS)
+        tools = _tools(lab, lab.env)
+        done = _applied(tools.apply_patch(_LINK_PATCH))
+        equal("where the links lead", b"nowhere\n", lab.sh(_WHERE).stdout)
+        lab.expect_file("the target", lab.path("work/sub/x"), b"x\n")
+        _applied(tools.undo(done.edit_id))
+        equal("where they lead again", b"sub/x\nnowhere\n", lab.sh(_WHERE).stdout)
+
+    @law()
+    def test_twenty_files_take_four_round_trips(self, lab: Lab) -> None:
+        """A patch of twenty files asks the environment four times at most, and one of a single file three times."""
+        lab.sh("mkdir work && i=0; while [ $i -lt 20 ]; do echo a >work/f$i; i=$((i+1)); done")
+        tools = _tools(lab, lab.env)
+        body = "".join(f"*** Update File: f{n}\n@@\n-a\n+{n}\n" for n in range(20))
+        with _counting(lab.env) as scripts:
+            _applied(tools.apply_patch(f"*** Begin Patch\n{body}*** End Patch\n"))
+        equal("last file", b"19\n", lab.sh("cat work/f19").stdout)
+        holds(len(scripts) <= 4, f"twenty files took {len(scripts)} round trips")
+        with _counting(lab.env) as scripts:
+            _applied(tools.str_replace("f0", "0", "x"))
+        holds(len(scripts) <= 3, f"one file took {len(scripts)} round trips")
 
     @law()
     def test_an_edit_stays_in_the_workspace(self, lab: Lab) -> None:
@@ -159,6 +194,24 @@ def _applied(outcome: EditOutcome) -> EditOutcome:
 def _shown(tools: FileTools, path: str) -> tuple[str, str]:
     read = tools.read_file(path)
     return read.kind, read.text
+
+
+@contextmanager
+def _counting(env: BaseEnvironment) -> Iterator[list[str]]:
+    """The scripts that run in the environment; none where files are reached without."""
+    counted: Any = env
+    run = counted.run_script
+    scripts: list[str] = []
+
+    def run_script(script: str, *args: Any, **settings: Any) -> Any:
+        scripts.append(script)
+        return run(script, *args, **settings)
+
+    counted.run_script = run_script
+    try:
+        yield scripts
+    finally:
+        vars(env).pop("run_script", None)
 
 
 @contextmanager

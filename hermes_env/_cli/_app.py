@@ -14,6 +14,7 @@ from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
 from . import _edit_commands, _failure, _standard
+from ._parameters import Name, Options, OptionsFile, Path, Where  # noqa: TC001 - typer reads them
 
 app = typer.Typer(
     name="hermes-env",
@@ -25,20 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A backend (see `hermes-env backends`) or module:Class.")]
-Where = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="A backend, module:Class, or the ref of an environment: backend://identity."),
-]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", metavar="K=V", help="Option of the backend; never a secret. Repeatable."),
-]
-OptionsFile = Annotated[
-    str | None, typer.Option("--options-file", metavar="FILE", help="Options as TOML, or as JSON in a .json file.")
-]
 Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Working directory inside.")]
-Path = Annotated[str, typer.Argument(metavar="PATH", help="Path inside the environment.")]
 
 
 def _version(wanted: bool) -> None:
@@ -219,6 +207,25 @@ def cp(
     settings = settle(way.backend, option or (), options_file)
     with settings.open() as env:
         return copy(env, way, make_parents=make_parents)
+
+
+@app.command()
+def probe(
+    name: Name,
+    option: Options = None,
+    options_file: OptionsFile = None,
+    report: Annotated[str | None, typer.Option("--report", metavar="DIR", help="Write a dated record there.")] = None,
+    patience: Annotated[
+        float, typer.Option("--patience", metavar="SECONDS", min=1.0, help="What one question may take.")
+    ] = 60.0,
+) -> int:
+    """Open one environment and ask its provider, live, what the backend was built on; 1 when something differs."""
+    from ._probe import examine
+    from ._settings import settle
+
+    settings = settle(name, option or (), options_file).require_backend()
+    with settings.open() as env:
+        return examine(env, name, report, patience)
 
 
 @app.command()

@@ -150,14 +150,15 @@ def tell_history(entries: list[HistoryEntry], *, as_json: bool) -> int:
     return 0
 
 
-def tell_recovery(recovery: Recovery) -> int:
-    """Print what was recovered."""
+def tell_recovery(recovery: Recovery, *, dry_run: bool = False) -> int:
+    """Print what was recovered, or what would be."""
     for edit in recovery.edits:
         paths = ", ".join(edit.paths)
         left = f"; changed by others since: {', '.join(edit.left)}" if edit.left else ""
         said = f" ({edit.message})" if edit.message else ""
         _out(_CONTROL.sub(_escaped, f"{edit.edit_id}  {edit.done}  {paths}{left}{said}") + "\n")
-    _failure.say(f"{len(recovery.edits)} broken edits found, {len(recovery.swept)} temporary files removed")
+    swept = "nothing was changed" if dry_run else f"{len(recovery.swept)} temporary files removed"
+    _failure.say(f"{len(recovery.edits)} broken edits found, {swept}")
     return 0 if recovery.clean else _failure.FAILED
 
 

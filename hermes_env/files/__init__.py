@@ -2,6 +2,7 @@
 
 from ._files import Files as Files
 from ._files import NativeFiles as NativeFiles
+from ._oserror import NotReplaceable as NotReplaceable
 from ._types import Change as Change
 from ._types import Expect as Expect
 from ._types import FileStat as FileStat
@@ -13,6 +14,7 @@ from ._types import Skipped as Skipped
 from ._types import Survey as Survey
 from ._types import Surveyed as Surveyed
 from ._types import Swept as Swept
+from ._types import Symlink as Symlink
 from ._types import TransferResult as TransferResult
 from ._types import Write as Write
 from ._types import WriteResult as WriteResult

@@ -12,7 +12,7 @@ from hermes_env._stdin import source_of
 from hermes_env._validate import check_path
 
 from ._oserror import os_error
-from ._types import Change, Expect, HardLinks, MakeDir, Move, Remove, Write
+from ._types import Change, Expect, HardLinks, MakeDir, Move, Remove, Symlink, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,14 +133,7 @@ def _check_real(change: Change) -> None:
 def _check(change: Change) -> None:
     match change:
         case Write():
-            file_path("path", change.path)
-            check_mode(change.mode)
-            check_digest("if_sha256", change.if_sha256)
-            _check_data(change.data)
-            if change.hardlinks not in get_args(HardLinks):
-                raise InvalidArgument("hardlinks", f"must be one of {get_args(HardLinks)}")
-            if change.if_absent and change.if_sha256:
-                raise InvalidArgument("if_absent", "contradicts if_sha256")
+            _check_write(change)
         case Remove():
             entry_path("path", change.path)
             check_digest("if_sha256", change.if_sha256)
@@ -150,11 +143,32 @@ def _check(change: Change) -> None:
             check_digest("if_sha256", change.if_sha256)
         case MakeDir():
             entry_path("path", change.path)
+        case Symlink():
+            entry_path("path", change.path)
+            checked_path("target", change.target)
         case Expect():
             entry_path("path", change.path)
             check_digest("sha256", change.sha256)
         case _:
             raise InvalidArgument("changes", f"hold a {type(change).__name__}, which is no change")
+
+
+def _check_write(change: Write) -> None:
+    file_path("path", change.path)
+    check_mode(change.mode)
+    if change.owner is not None and not all(type(one) is int and one >= 0 for one in change.owner):
+        raise InvalidArgument("owner", f"must be numbers of a user and a group, not {change.owner!r}")
+    check_digest("if_sha256", change.if_sha256)
+    check_digest("sha256", change.sha256)
+    _check_data(change.data)
+    if change.sha256 is not None and not isinstance(change.data, bytes | bytearray | memoryview):
+        raise InvalidArgument("sha256", "is for data in memory; that of other data is computed as it is sent")
+    if change.hardlinks not in get_args(HardLinks):
+        raise InvalidArgument("hardlinks", f"must be one of {get_args(HardLinks)}")
+    if change.if_absent and change.if_sha256:
+        raise InvalidArgument("if_absent", "contradicts if_sha256")
+    if change.if_bytes is not None and not change.if_sha256:
+        raise InvalidArgument("if_bytes", "needs if_sha256")
 
 
 def _check_data(data: StdinLike) -> None:
@@ -165,4 +179,6 @@ def _check_data(data: StdinLike) -> None:
 
 def conditional(change: Change) -> bool:
     """Whether it depends on what a file holds, or that there is none, and changes it then."""
-    return not isinstance(change, MakeDir | Expect) and bool(change.if_sha256 or getattr(change, "if_absent", False))
+    if isinstance(change, MakeDir | Symlink | Expect):
+        return False
+    return bool(change.if_sha256 or getattr(change, "if_absent", False))

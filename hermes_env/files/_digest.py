@@ -41,15 +41,23 @@ class Cksum:
 class Tally:
     """Size and digests of the caller's bytes."""
 
-    def __init__(self, *, with_cksum: bool = False) -> None:
+    def __init__(self, *, with_cksum: bool = False, known: str | None = None) -> None:
+        """Begin at nothing.
+
+        Args:
+            with_cksum: Compute the CRC too.
+            known: SHA-256 of all that will be counted, where the caller has it: hashing 100 MiB takes 0.2 s.
+        """
         self.size = 0
+        self._known = known and known.lower()
         self._sha256 = hashlib.sha256()
         self._cksum = Cksum() if with_cksum else None
 
     def update(self, data: bytes | memoryview) -> None:
         """Take a chunk."""
         self.size += len(data)
-        self._sha256.update(data)
+        if self._known is None:
+            self._sha256.update(data)
         if self._cksum is not None:
             self._cksum.update(data)
 
@@ -61,8 +69,8 @@ class Tally:
 
     @property
     def sha256(self) -> str:
-        """Hex digest so far."""
-        return self._sha256.hexdigest()
+        """Hex digest so far; of all, where that is known."""
+        return self._known or self._sha256.hexdigest()
 
     @property
     def cksum(self) -> str:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from hermes_env._codec import decode_lossless, encode_lossless
 from hermes_env._errors import FileChanged, InvalidArgument, RollbackFailed
 
+from ._native_expect import ExpectStep
 from ._native_io import digest_of, naming, read_through, read_whole, require_regular, source
-from ._native_steps import Batch, ExpectStep, MakeDirStep, MoveStep, RemoveStep, Step
+from ._native_steps import Batch, MakeDirStep, MoveStep, RemoveStep, Step, SymlinkStep
 from ._native_survey import file_stat, surveyed
 from ._native_write import WriteStep
 from ._temp_names import new_mark, sweep_all
 from ._tree_native import NativeTree
-from ._types import Change, Expect, FileStat, MakeDir, Move, Remove, Survey, Swept, Write, WriteResult
+from ._types import Change, Expect, FileStat, MakeDir, Move, Remove, Survey, Swept, Symlink, Write, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -64,6 +65,8 @@ class NativeEngine:
                 return MoveStep(change, self._name(change.path.rstrip("/")), dst, batch)
             case MakeDir():
                 return MakeDirStep(change, self._name(change.path.rstrip("/")))
+            case Symlink():
+                return SymlinkStep(change, self._name(change.path.rstrip("/")), batch)
             case Expect():
                 return ExpectStep(change, self._name(change.path.rstrip("/")))
 

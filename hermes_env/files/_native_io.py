@@ -130,16 +130,15 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def store(temp: bytes, chunks: Iterable[bytes | memoryview], path: str) -> tuple[Tally, int, str]:
-    """Write chunks into a new private file.
+def store(temp: bytes, chunks: Iterable[bytes | memoryview], path: str, tally: Tally) -> tuple[int, str]:
+    """Write chunks into a new private file, and count them.
 
     Returns:
-        What was given; size and digest of what stands in the file.
+        Size and digest of what stands in the file.
 
     Raises:
         OSError: For the caller's `path`; what `chunks` raises is passed on.
     """
-    tally = Tally()
     with naming(path):
         writer = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     reader = -1
@@ -147,7 +146,7 @@ def store(temp: bytes, chunks: Iterable[bytes | memoryview], path: str) -> tuple
         with naming(path):
             reader = os.open(temp, os.O_RDONLY | os.O_CLOEXEC)
         digest = _pump(writer, reader, chunks, tally, path)
-        return tally, os.fstat(reader).st_size, digest
+        return os.fstat(reader).st_size, digest
     finally:
         os.close(writer)
         if reader >= 0:
@@ -246,15 +245,23 @@ def read_whole(file: Source, limit: int | None) -> bytes:
 
 
 def _holds_still(file: Source, content: bytes) -> bool:
-    """Whether a second reading, begun after the first one ended, gives the same: then no moment in between was torn.
+    """Whether a second reading, begun after the first one ended, gives the same: then no moment in between was torn."""
+    return _same_bytes(file.checker, file.start, content)
 
-    Slices of bytes are compared ten times as fast as memory views, and without hashing.
-    """
+
+def _same_bytes(fd: int, offset: int, content: bytes) -> bool:
+    """Whether these bytes stand in a file. Slices of bytes are compared ten times as fast as memory views."""
     for start in range(0, len(content), CHUNK):
         part = content[start : start + CHUNK]
-        if os.pread(file.checker, len(part), file.start + start) != part:
+        if os.pread(fd, len(part), offset + start) != part:
             return False
     return True
+
+
+def holds(path: bytes, content: bytes) -> bool:
+    """Whether a regular file holds these bytes, and nothing behind them."""
+    with opened(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
+        return os.fstat(fd).st_size == len(content) and _same_bytes(fd, 0, content)
 
 
 def _pieces(file: Source) -> bytes:

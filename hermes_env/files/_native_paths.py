@@ -109,22 +109,21 @@ def require_writable(path: bytes, caller_path: str) -> None:
 
 def take_over(fd: int, path: bytes, old: os.stat_result) -> bool:
     """Give the open new file the owner and extended attributes of the old one; False when that cannot be done."""
-    new = os.fstat(fd)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        _chown(fd, old)
-        new = os.fstat(fd)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        return False
-    return _copy_attributes(fd, path)
+    return give(fd, old.st_uid, old.st_gid) and _copy_attributes(fd, path)
 
 
-def _chown(fd: int, old: os.stat_result) -> None:
-    for uid in (old.st_uid, -1):
+def give(fd: int, uid: int, gid: int) -> bool:
+    """Give an open file to a user and a group, or to the group alone; False when it does not belong to both then."""
+    for user in (uid, -1):
+        state = os.fstat(fd)
+        if (state.st_uid, state.st_gid) == (uid, gid):
+            break
         try:
-            os.fchown(fd, uid, old.st_gid)
+            os.fchown(fd, user, gid)
         except OSError:
             continue
-        return
+    state = os.fstat(fd)
+    return (state.st_uid, state.st_gid) == (uid, gid)
 
 
 def _copy_attributes(fd: int, path: bytes) -> bool:

@@ -8,14 +8,16 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Protocol
 
+from hermes_env._codec import encode_lossless
 from hermes_env._errors import FileChanged
 
 from . import _native_paths as paths
+from ._native_expect import Expectation, require_straight
 from ._native_io import digest_of, naming
 from ._oserror import os_error
 
 if TYPE_CHECKING:
-    from ._types import Expect, MakeDir, Move, Remove
+    from ._types import MakeDir, Move, Remove, Symlink
 
 
 class Step(Protocol):
@@ -57,78 +59,6 @@ class Batch:
         if self.durable:
             for directory in {os.path.dirname(file) for file in files}:
                 paths.sync_directory(directory)
-
-
-class Expectation:
-    """What the caller says that a file holds, and whether that is still so later."""
-
-    def __init__(self, digest: str | None) -> None:
-        self._digest = digest and digest.lower()
-        self._seen: tuple[int, ...] | None = None
-
-    def check(self, name: bytes, path: str) -> None:
-        """Compare the digest."""
-        if self._digest is None:
-            return
-        state = paths.lstat_or_none(name)
-        if state is None:
-            raise FileChanged(path, "does not exist")
-        if not stat.S_ISREG(state.st_mode):
-            raise FileChanged(path, "is no regular file")
-        found, _ = digest_of(name)
-        if found != self._digest:
-            raise FileChanged(path, f"holds other bytes than expected: its sha256 is {found}")
-        self._seen = _identity(state)
-
-    def recheck(self, name: bytes, path: str) -> None:
-        """Compare what can be seen at a glance, right before the swap."""
-        if self._seen is None:
-            return
-        state = paths.lstat_or_none(name)
-        if state is None or _identity(state) != self._seen:
-            raise FileChanged(path, "changed meanwhile")
-
-
-class ExpectStep:
-    """Changes nothing; fails unless a file is as expected."""
-
-    def __init__(self, change: Expect, name: bytes) -> None:
-        self.path = change.path
-        self._name = name
-        self._absent = change.sha256 is None
-        self._expected = Expectation(change.sha256)
-
-    def prepare(self) -> None:
-        with naming(self.path):
-            if self._absent and paths.lexists(self._name):
-                raise os_error(errno.EEXIST, self.path)
-            self._expected.check(self._name, self.path)
-
-    def apply(self) -> None:
-        with naming(self.path):
-            self._expected.recheck(self._name, self.path)
-
-    def undo(self) -> bool:
-        """Nothing was done."""
-        return True
-
-    def finish(self) -> None:
-        """Nothing was kept."""
-
-
-def require_straight(path: str, *names: bytes) -> None:
-    """Raise unless the directories of these absolute names have no symbolic link on their way.
-
-    Raises:
-        FileChanged: One has.
-    """
-    for name in names:
-        if os.path.realpath(os.path.dirname(name)) != os.path.dirname(name):
-            raise FileChanged(path, "is reached through a symbolic link now")
-
-
-def _identity(state: os.stat_result) -> tuple[int, ...]:
-    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 def keep_backup(name: bytes, batch: Batch) -> bytes:
@@ -258,6 +188,8 @@ class MoveStep:
     def _rename(self) -> None:
         try:
             os.rename(self._name, self._dst)
+            if _is_left(self._name, self._dst):
+                os.unlink(self._name)
         except OSError as error:
             if error.errno != errno.EXDEV or stat.S_ISDIR(os.lstat(self._name).st_mode):
                 raise
@@ -275,6 +207,16 @@ class MoveStep:
 
     def finish(self) -> None:
         discard(self._backup)
+
+
+def _is_left(name: bytes, dst: bytes) -> bool:
+    """Whether a rename did nothing, as POSIX wants it when both are names of one file."""
+    state = paths.lstat_or_none(name)
+    if state is None or state.st_nlink < 2 or not os.path.samestat(state, os.lstat(dst)):
+        return False
+    # Where letters differ in case only, the system may know one name and show it for both.
+    directory, last = os.path.split(name)
+    return last in os.listdir(directory or b".")
 
 
 def carry_over(name: bytes, dst: bytes, batch: Batch, path: str) -> None:
@@ -328,6 +270,44 @@ class MakeDirStep:
     def undo(self) -> bool:
         paths.remove_dirs(self._made)
         return not any(paths.lexists(name) for name in self._made)
+
+    def finish(self) -> None:
+        """Nothing was kept."""
+
+
+class SymlinkStep:
+    """Makes a symbolic link."""
+
+    def __init__(self, change: Symlink, name: bytes, batch: Batch) -> None:
+        self.path = change.path
+        self._change, self._name, self._batch = change, name, batch
+        self._made = False
+
+    def prepare(self) -> None:
+        with naming(self.path):
+            os.stat(os.path.join(os.path.dirname(self._name), b"."))
+            self._check()
+
+    def _check(self) -> None:
+        if self._change.real:
+            require_straight(self.path, self._name)
+        if paths.lexists(self._name):
+            raise os_error(errno.EEXIST, self.path)
+        if self._change.path.endswith("/"):
+            raise os_error(errno.ENOENT, self.path)
+
+    def apply(self) -> None:
+        with naming(self.path):
+            self._check()
+            os.symlink(encode_lossless(self._change.target), self._name)
+            self._made = True
+            self._batch.sync(self._name)
+
+    def undo(self) -> bool:
+        if self._made and os.path.islink(self._name):
+            discard(self._name)
+            return not paths.lexists(self._name)
+        return True
 
     def finish(self) -> None:
         """Nothing was kept."""

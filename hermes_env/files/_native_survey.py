@@ -39,19 +39,28 @@ def file_stat(name: bytes, path: str, *, follow: bool) -> FileStat:
 
 def surveyed(name: bytes, path: str, most: int | None, read: Callable[[str], bytes]) -> Surveyed:
     """Look at one path; `read` gives the checked bytes of a caller's path."""
-    link = os.path.islink(name)
+    target = _text(name)
+    link = target is not None
     place = _place(name)
     try:
         with naming(path):
             state = os.stat(name)
     except OSError as error:
         real, missing, why = _absent(name, path)
-        return Surveyed(path, real=real, place=place, link=link, missing=missing, error=why or error)
+        return Surveyed(path, real=real, place=place, link=link, target=target, missing=missing, error=why or error)
     found = file_stat(name, path, follow=True)
     real = decode_lossless(os.path.realpath(name))
     identity = (state.st_dev, state.st_ino)
     data, digest, problem = _content(name, path, state, most, read)
-    return Surveyed(path, real, place, link, (), found, identity, data, digest, problem)
+    return Surveyed(path, real, place, link, target, (), found, identity, data, digest, problem)
+
+
+def _text(name: bytes) -> str | None:
+    """What the symbolic link of this name says; None for everything else."""
+    try:
+        return decode_lossless(os.readlink(name))
+    except OSError:
+        return None
 
 
 def _place(name: bytes) -> str | None:
@@ -75,8 +84,8 @@ def _absent(name: bytes, path: str) -> tuple[str | None, tuple[str, ...], OSErro
     rest = [os.path.basename(name)]
     directory = os.path.dirname(name)
     while directory and not os.path.isdir(directory):
-        if lexists(directory):
-            return None, (), os_error(errno.ENOTDIR, path)
+        if (code := _in_the_way(directory)) is not None:
+            return None, (), os_error(code, path)
         last = os.path.basename(directory)
         if last in (b".", b".."):
             return None, (), os_error(errno.ENOENT, path)
@@ -88,6 +97,17 @@ def _absent(name: bytes, path: str) -> tuple[str | None, tuple[str, ...], OSErro
     base = os.path.realpath(directory or b".")
     made = [os.path.join(base, *rest[:count]) for count in range(1, len(rest))]
     return decode_lossless(os.path.join(base, *rest)), tuple(map(decode_lossless, made)), None
+
+
+def _in_the_way(name: bytes) -> int | None:
+    """Errno of what stands where a directory would have to be, such as a link that leads nowhere; None for nothing."""
+    try:
+        if not lexists(name):
+            return None
+        os.stat(name)
+    except OSError as error:
+        return error.errno
+    return errno.ENOTDIR
 
 
 def _content(

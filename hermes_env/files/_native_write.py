@@ -12,10 +12,11 @@ from hermes_env._stdin import source_of
 
 from . import _native_paths as paths
 from ._digest import Tally
+from ._native_expect import Expectation, require_straight
 from ._native_io import CHUNK, digest_of, naming, opened, require_regular, store, write_all
 from ._native_lock import alone_in
-from ._native_steps import Batch, Expectation, discard, keep_backup, renamed, require_straight
-from ._oserror import os_error
+from ._native_steps import Batch, discard, keep_backup, renamed
+from ._oserror import not_replaceable, os_error
 from ._temp_names import sweep
 from ._types import Write, WriteResult
 
@@ -32,12 +33,12 @@ class WriteStep:
     def __init__(self, change: Write, name: bytes, batch: Batch) -> None:
         self.path = change.path
         self._change, self._name, self._batch = change, name, batch
-        self._expected = Expectation(change.if_sha256)
+        self._expected = Expectation(change.if_sha256, change.if_bytes)
         self._old: os.stat_result | None = None
         self._made: list[bytes] = []
         self._temp: bytes | None = None
         self._backup: bytes | None = None
-        self._tally = Tally()
+        self._tally = Tally(known=change.sha256)
         self._staged: tuple[int, int, int] = (0, 0, 0)
         self._in_place = False
         self._state = "new"
@@ -69,8 +70,19 @@ class WriteStep:
         require_regular(old, self.path)
         if old.st_nlink > 1 and self._change.hardlinks == "refuse":
             raise os_error(errno.EMLINK, self.path, f"has {old.st_nlink} hard links")
-        self._in_place = old.st_nlink > 1 and self._change.hardlinks == "keep"
         paths.require_writable(self._name, self.path)
+        if old.st_nlink > 1 and self._change.hardlinks == "keep":
+            self._go_in_place()
+
+    def _go_in_place(self) -> None:
+        """The file cannot be replaced.
+
+        Raises:
+            NotReplaceable: Nor may it be written in place.
+        """
+        if not self._change.allow_in_place:
+            raise not_replaceable(self.path)
+        self._in_place = True
 
     def _check_directory(self) -> None:
         directory = os.path.dirname(self._name) or b"."
@@ -83,7 +95,7 @@ class WriteStep:
         self._temp = temp = self._batch.beside(self._name, b".tmp")
         source = source_of(self._change.data, "data")
         chunks: Iterable[bytes | memoryview] = () if source is None else source.chunks
-        self._tally, size, digest = store(temp, chunks, self.path)
+        size, digest = store(temp, chunks, self.path, self._tally)
         if (size, digest) != (self._tally.size, self._tally.sha256):
             raise self._damaged(size, digest)
         with naming(self.path), opened(temp, os.O_WRONLY) as fd:
@@ -97,14 +109,20 @@ class WriteStep:
         """Mode and owner; what cannot be kept makes the write go in place."""
         mode, old = self._change.mode, self._old
         if old is None:
-            os.fchmod(fd, 0o666 & ~paths.umask() if mode is None else mode)
+            mode = 0o666 & ~paths.umask() if mode is None else mode
+            os.fchmod(fd, self._given(fd, mode))
             return
         if self._in_place:
             return
         if not paths.take_over(fd, self._name, old):
-            self._in_place = True
+            self._go_in_place()
             return
-        os.fchmod(fd, stat.S_IMODE(old.st_mode) if mode is None else mode)
+        os.fchmod(fd, self._given(fd, stat.S_IMODE(old.st_mode) if mode is None else mode))
+
+    def _given(self, fd: int, mode: int) -> int:
+        """Give the new file its owner; the mode that it may have then: the rights of one are not those of another."""
+        owner = self._change.owner
+        return mode if owner is None or paths.give(fd, *owner) else mode & ~0o6000
 
     def places(self) -> list[tuple[object, ...]]:
         """What the write will change: a name in a directory, and with it a file that has other names."""
@@ -126,6 +144,7 @@ class WriteStep:
             if self._old is not None and not self._batch.alone:
                 self._backup = keep_backup(self._name, self._batch)
             if not self._swap():
+                self._go_in_place()
                 self._overwrite()
                 return
             self._state = "done"
@@ -185,7 +204,6 @@ class WriteStep:
     def _overwrite(self) -> None:
         """Write over the old bytes, which are kept aside until the new ones are checked."""
         assert self._temp is not None
-        self._in_place = True
         discard(self._backup)
         self._backup = self._batch.beside(self._name, b".bak")
         with alone_in(self._name, self.path):
@@ -282,7 +300,7 @@ def _copy_aside(name: bytes, backup: bytes, path: str) -> None:
     """A private copy, checked against a second reading of the original."""
     with opened(name, os.O_RDONLY) as fd:
         chunks = iter(lambda: os.read(fd, CHUNK), b"")
-        _, size, digest = store(backup, chunks, path)
+        size, digest = store(backup, chunks, path, Tally())
     if digest_of(name) != (digest, size):
         discard(backup)
         raise FileChanged(path, "changed while it was backed up")

@@ -11,6 +11,15 @@ NAME_MAX = 255
 """Bytes of one path component that Linux file systems take."""
 
 
+class NotReplaceable(OSError):
+    """A file can only be written in place, and that was not allowed; nothing was changed. Its errno is EBUSY."""
+
+
+def not_replaceable(path: str) -> NotReplaceable:
+    """The error for the caller's path."""
+    return NotReplaceable(errno.EBUSY, "cannot be replaced in one step, only be written in place", path)
+
+
 def os_error(code: int, path: str, note: str = "") -> OSError:
     """The builtin error of that errno (`FileNotFoundError` and so on) for the caller's path."""
     if code in (errno.ENOENT, errno.EPERM, errno.EIO) and any(

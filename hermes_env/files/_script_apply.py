@@ -63,7 +63,7 @@ do_W() {
     mv -f "$T" "$P" 2>/dev/null; rc=$?
     if [ -e "$T" ]; then
       if [ "$rc" -ne 0 ]; then
-        [ "$X" ] && blocked && { in_place; return; }
+        [ "$X" ] && blocked && { permit; in_place; return; }
         kept "$P" "$D"; stop "$E"
       fi
       verify "$P" "$sha" || stop verify "$Z $SUM $BY"
@@ -114,6 +114,14 @@ carry() {
   fi
   mv -f "$T" "$P" 2>/dev/null && rm -f "$S"
 }
+# Whether $S and $P are two names of one file: a rename leaves both then.
+twins() {
+  [ -f "$S" ] && [ ! -L "$S" ] && [ ! -L "$P" ] || return 1
+  set -f; set -- $(ls -lnid "$S" 2>/dev/null); set +f
+  case ${3:-1} in 1) return 1;; esac
+  ident "$S"; set -- "$V"; ident "$P"
+  [ "$V" = "$1" ] && cmp -s "$S" "$P"
+}
 do_M() {
   straight "${S%/*}/" "$D"
   same "$S" || stop changed 'changed meanwhile'
@@ -125,7 +133,10 @@ do_M() {
   elif [ "$X" ] && [ "$count" -ne 1 ]; then backup
   fi
   set_state moving
-  if [ "$a" = "$b" ]; then mv -f "$S" "$P" 2>/dev/null; else carry; fi
+  if [ "$X" = 1 ] && twins; then rm -f "$S" 2>/dev/null
+  elif [ "$a" = "$b" ]; then mv -f "$S" "$P" 2>/dev/null
+  else carry
+  fi
   if there "$S" || ! there "$P"; then
     denied "$D"; note=dst
     [ "$E" != EIO ] || { kept "$S" "${S%/*}/"; note=; }
@@ -135,6 +146,14 @@ do_M() {
   flush "$D"; flush "${S%/*}/"
 }
 do_D() { set_state done; }
+do_L() {
+  straight "$D"
+  there "$P" && stop EEXIST
+  ln -s -- "$S" "$P" 2>/dev/null
+  [ -L "$P" ] || { denied "$D"; stop "$E"; }
+  set_state done
+  flush "$D"
+}
 do_E() { same "$P" || stop changed 'changed meanwhile'; set_state done; }
 # Puts back what was done, last change first; lost names what could not be.
 undo() {
@@ -184,5 +203,6 @@ undo_M() {
   fi
 }
 undo_D() { dirs; }
+undo_L() { [ "$state" != done ] || rm -f "$P"; }
 undo_E() { :; }
 """

@@ -14,7 +14,7 @@ _SURVEY = r"""
 locate() {
   last=${P##*/} missing= q=${D%/} rest=
   while [ "$q" ] && [ ! -d "$q" ]; do
-    there "$q" && { E=ENOTDIR; return 1; }
+    there "$q" && { absent "$q"; [ "$E" ] || E=ENOTDIR; return 1; }
     case ${q##*/} in ..|.) E=ENOENT; return 1;; esac
     [ -z "${q##*/}" ] || { rest=${q##*/}/$rest; missing=x$missing; }
     case $q in */*) q=${q%/*};; *) q=.;; esac
@@ -23,18 +23,18 @@ locate() {
   real=$R/$rest$last
 }
 one() {
-  link= place= real= st= V= E= missing= follow=-L copy= from=0
-  [ ! -L "$path" ] || link=1
+  link= place= real= st= V= E= missing= follow=-L copy= from=0 text=
+  [ ! -L "$path" ] || { link=1; text=$(readlink "$path" 2>/dev/null; echo x); text=${text%x}; text=${text%"$nl"}; }
   case $path in */|*/.|*/..) ;; *) phys "${path%/*}/" && place=$R/${path##*/};; esac
   if [ -d "$path" ]; then
     phys "$path" && real=${R:-/}
     P=$path
   else
-    resolve "$path" && locate
+    resolve "$path" && locate || missing=
   fi
   code=$E
   [ ! -e "$path" ] || { stated "$path"; ident "$P"; }
-  rec at "$link" "$place" "$real" "$missing" "$st" '' "$V"
+  rec at "$link" "$place" "$real" "$missing" "$st" "$text" "$V"
   [ -z "$code" ] || [ -n "$st" ] || { fail "$code"; return; }
   content
 }

@@ -2,10 +2,11 @@
 
 Arguments: NONCE MANIFEST SYNC COUNT WRITES, then six per change: OP PATH DST COND MODE FLAGS.
 
-* OP is W (write), R (remove), M (move), D (make a directory) or E (expect, COND holds the condition).
+* OP is W (write), R (remove), M (move), D (make a directory), L (make a symbolic link with the text DST) or E (expect,
+  COND holds the condition).
 * COND is empty, ``absent``, or the SHA-256 that the file must have.
-* MODE is octal or empty. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, f remove with all
-  in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
+* MODE is octal or empty, and may have a blank and UID:GID behind it. FLAGS are letters: p make parents, k b r hard links keep / break / refuse, s never in place,
+  f remove with all in it, o overwrite, d the path ended with a slash, x no symbolic link may be on the way.
 * MANIFEST has "SIZE SHA256 CKSUM " for every write, or is ``-``: then it follows the content on stdin, with its length
   and the nonce behind it, since the size of an iterator is not known before its end. Content that was cut off on the
   way has no such end, so that a killed client leaves the old file.
@@ -112,7 +113,7 @@ expect() {
     '') return;;
     absent) there "$1" && stop EEXIST; return;;
   esac
-  [ -f "$1" ] || { there "$1" && stop changed 'is no regular file'; stop changed 'does not exist'; }
+  { [ -f "$1" ] && [ ! -L "$1" ]; } || { there "$1" && stop changed 'is no regular file'; stop changed 'does not exist'; }
   need ls
   seen=$(ls -lnid "$1" 2>/dev/null)
   ident "$1"; size_of "$V"; hash "$1" "$Z"
@@ -154,6 +155,7 @@ parents() {
 dress() {
   need chmod
   if [ -z "$X" ]; then
+    given
     if [ "$mode" ]; then chmod "$mode" "$T" 2>/dev/null || stop EPERM; else ( umask "$um"; chmod =rw "$T" ); fi
     return
   fi
@@ -163,7 +165,18 @@ dress() {
   [ "${V#* }" = "$own" ] || chown "$own" "$T" 2>/dev/null || chown ":${own#*:}" "$T" 2>/dev/null
   ident "$T"
   if [ "${V#* }" != "$own" ]; then inplace=1; return; fi
+  given
   chmod "${mode:-$oct}" "$T" 2>/dev/null || stop EPERM
+}
+# Ends where the file may not be written in place.
+permit() { case $flags in *s*) stop inplace;; esac; }
+# Gives the temporary file to the owner that was asked for; another one gets no set-user-ID and set-group-ID.
+given() {
+  [ "$give" ] || return 0
+  chown "$give" "$T" 2>/dev/null || chown ":${give#*:}" "$T" 2>/dev/null
+  ident "$T"
+  [ "${V#* }" = "$give" ] && return
+  oct=0${oct#?}; [ -z "$mode" ] || mode=0${mode#?}
 }
 prep_W() {
   case $flags in *x*) [ ! -L "$path" ] || stop changed 'is a symbolic link now';; esac
@@ -186,6 +199,7 @@ prep_W() {
   stage
   by=$BY
   [ "$inplace" ] || dress
+  [ -z "$inplace" ] || permit
   flush "$T"
   [ "$writes" -eq 1 ] || different
   ident "$T"; BY=$by
@@ -244,6 +258,13 @@ prep_M() {
   a=$(cd -P "$S" 2>/dev/null && pwd -P) b=$(cd -P "$D" 2>/dev/null && pwd -P)
   case $b/ in "$a"/*) stop EINVAL 'is inside itself';; esac
 }
+prep_L() {
+  S=$dst P=$path D=${path%/*}/
+  [ -d "$D" ] || { why "$D"; stop "${E:-ENOTDIR}"; }
+  straight "$D"
+  there "$P" && stop EEXIST
+  case $flags in *d*) stop ENOENT;; esac
+}
 prep_E() {
   P=$path D=${path%/*}/ X=1
   expect "$P"
@@ -265,7 +286,8 @@ _MAIN = r"""
 S=
 while [ "$#" -gt 0 ]; do
   i=$((i+1))
-  op=$1 path=$2 dst=$3 cond=$4 mode=$5 flags=$6
+  op=$1 path=$2 dst=$3 cond=$4 mode=${5%% *} give=${5#"${5%% *}"} flags=$6
+  give=${give# }
   shift 6
   case $op in W) need cat mv;; R) need rm rmdir;; M) need mv;; D) need mkdir;; esac
   P= D= T= K= X= V= size=0 sha= crc= inplace= seen= Q= BY=none state= acl= own= oct=

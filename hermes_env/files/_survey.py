@@ -79,8 +79,10 @@ class SurveyRun:
         if self._by != "none" and remote != local:
             self._close(error=FileChanged(path, "changed while it was read, or was damaged on the way"))
             return
-        data = b"".join(self._body)
-        self._close(data=data, sha256=hashlib.sha256(data).hexdigest())
+        data, self._body = b"".join(self._body), []
+        # A tool other than SHA-256 proved the bytes: their SHA-256 is still to be computed.
+        sha256 = hashlib.sha256(data).hexdigest() if isinstance(self._sum, Cksum) else self._sum.sha256
+        self._close(data=data, sha256=sha256)
 
     def _close(
         self, *, data: bytes | None = None, sha256: str | None = None, error: OSError | HermesEnvError | None = None
@@ -110,7 +112,7 @@ class SurveyRun:
 
 def _entry(path: str, fields: Sequence[str]) -> Surveyed:
     link, place, real, missing, state, target, ident = fields
-    stat = _stats.parse(state, path, target) if state else None
+    stat = _stats.parse(state, path, "") if state else None
     parents: list[str] = []
     directory = real
     for _ in missing:
@@ -121,6 +123,7 @@ def _entry(path: str, fields: Sequence[str]) -> Surveyed:
         real=real or None,
         place=place or None,
         link=link == "1",
+        target=target or None,
         missing=tuple(parents),
         stat=stat,
         identity=_identity(ident),

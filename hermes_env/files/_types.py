@@ -100,12 +100,25 @@ class Write:
     data: StdinLike = field(repr=False)
     mode: int | None = None
     """Permission bits; None keeps those of an existing file, and leaves a new one to the umask."""
+    owner: tuple[int, int] | None = None
+    """Numbers of the user and group that the file shall belong to, where that can be done; where not, set-user-ID and
+    set-group-ID bits are left out of `mode`. None keeps those of an existing file."""
     make_parents: bool = False
     if_sha256: str | None = None
     """Only when the file holds bytes of this digest."""
+    if_bytes: bytes | None = field(default=None, repr=False)
+    """The bytes with the digest `if_sha256`, where the caller has them: files of this machine are compared with them,
+    which takes half the time of hashing."""
     if_absent: bool = False
     """Only when nothing has this name."""
+    sha256: str | None = None
+    """Digest of `data` where that is bytes in memory and the caller has hashed them already: it is not computed again,
+    and nothing else is taken for a good copy of them."""
     hardlinks: HardLinks = "keep"
+    allow_in_place: bool = True
+    """Write over the old bytes where the file cannot be replaced in one step: one with several names, a mounted one,
+    one whose owner cannot be kept. False raises `NotReplaceable` instead: who has no other copy of the old bytes cannot
+    put them back when the writer is killed between."""
     real: bool = False
     """Only when no symbolic link is on the way to the file, nor in its place: what a survey found is written."""
 
@@ -145,6 +158,17 @@ class MakeDir:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Symlink:
+    """A change for `Files.commit`: make a symbolic link where nothing is."""
+
+    path: str
+    target: str
+    """Its text, as it is written into the link; nothing need be there."""
+    real: bool = False
+    """Only when no symbolic link is on the way to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
     """A condition for `Files.commit`: nothing is changed unless this file is as told. It changes nothing itself."""
 
@@ -153,7 +177,7 @@ class Expect:
     """Digest of the bytes of a regular file; None: nothing has this name."""
 
 
-Change = Write | Remove | Move | MakeDir | Expect
+Change = Write | Remove | Move | MakeDir | Symlink | Expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +193,8 @@ class Surveyed:
     """The name itself, absolute, with only its directory resolved: where a symbolic link stands."""
     link: bool = False
     """The name itself is a symbolic link."""
+    target: str | None = None
+    """Text of that link; None also where no tool tells it."""
     missing: tuple[str, ...] = ()
     """Directories that would have to be made for it, outermost first; real paths."""
     stat: FileStat | None = None

@@ -9,9 +9,9 @@ from hermes_env._errors import FileChanged, InvalidArgument, RollbackFailed, Uns
 from hermes_env._stdin import source_of
 
 from ._digest import Tally
-from ._oserror import named_error
+from ._oserror import named_error, not_replaceable
 from ._script_write import COMMIT_SCRIPT
-from ._types import Change, Expect, MakeDir, Move, Remove, Write, WriteResult
+from ._types import Change, Expect, MakeDir, Move, Remove, Symlink, Write, WriteResult
 from ._wire import local_name
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ class WriteRequest:
             return InvalidArgument("changes", f"write {path!r} more than once: it has another name too")
         if code == "changed":
             return FileChanged(path, _not_expected(note))
+        if code == "inplace":
+            return not_replaceable(path)
         if code == "nohash":
             return Unsupported(f"{path}: nothing in the environment computes SHA-256 to compare")
         if code in ("verify", "cut"):
@@ -162,7 +164,7 @@ class WriteRequest:
 
 
 def _content(change: Write, *, with_cksum: bool) -> _Content:
-    tally = Tally(with_cksum=with_cksum)
+    tally = Tally(with_cksum=with_cksum, known=change.sha256)
     if isinstance(change.data, bytes | bytearray | memoryview):
         view = memoryview(change.data).cast("B")
         tally.update(view)
@@ -179,7 +181,9 @@ def _words(change: Change) -> tuple[str, ...]:
         case Write():
             condition = "absent" if change.if_absent else (change.if_sha256 or "").lower()
             mode = "" if change.mode is None else f"{change.mode:04o}"
-            flags = _HARD_LINKS[change.hardlinks] + ("p" if change.make_parents else "") + exact
+            mode += "" if change.owner is None else " {}:{}".format(*change.owner)
+            parents, swap = "p" if change.make_parents else "", "" if change.allow_in_place else "s"
+            flags = _HARD_LINKS[change.hardlinks] + parents + swap + exact
             return ("W", path, "", condition, mode, flags)
         case Remove():
             flags = slash + ("f" if change.recursive else "") + exact
@@ -190,6 +194,8 @@ def _words(change: Change) -> tuple[str, ...]:
             return ("M", path, dst, (change.if_sha256 or "").lower(), "", flags)
         case MakeDir():
             return ("D", path, "", "", "", "p" if change.parents else "")
+        case Symlink():
+            return ("L", path, change.target, "", "", slash + exact)
         case Expect():
             return ("E", path, "", change.sha256 or "absent", "", slash)
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from hermes_env.tools._v4a_model import Operation, Patch
 
 
-def path_access(looked: Looked, path: str, access: Access, *, shown: str | None = None) -> list[Problem]:
+def path_access(
+    looked: Looked, path: str, access: Access, *, shown: str | None = None, follow: bool = True
+) -> list[Problem]:
     """Why a path is refused.
 
     Args:
@@ -24,8 +26,10 @@ def path_access(looked: Looked, path: str, access: Access, *, shown: str | None 
         path: As it was looked at.
         access: What is wanted.
         shown: The caller's spelling, where that is another.
+        follow: A symbolic link there is followed.
     """
-    return [problem for problem in [_ask(looked, path, access, shown or path, follow=True)] if problem is not None]
+    problem = _ask(looked, path, access, shown or path, follow=follow)
+    return [] if problem is None else [problem]
 
 
 def patch_access(looked: Looked, patch: Patch) -> list[Problem]:
@@ -58,7 +62,7 @@ def _ask(looked: Looked, path: str, access: Access, shown: str, *, follow: bool)
         return problem.at(path=shown)
     found = looked.found[path]
     link = found.link and follow
-    resolved = found.place if found.link and not follow and found.place else looked.real(path)
+    resolved = looked.real(path) if follow else looked.place(path)
     refusal = looked.policy.check_path(shown, resolved, access=access, link=link)
     names_directory = path.rpartition("/")[2] in {"", ".", ".."}
     if refusal is None and access == "write" and names_directory and isinstance(looked.states[path], Missing):

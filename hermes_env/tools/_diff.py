@@ -20,6 +20,7 @@ _CONTEXT: Final = 3
 # difflib is quadratic in equal lines: larger windows are shown as removed and added as a whole.
 _MAX_WINDOW: Final = 1_000
 _MAX_LINE: Final = 1_000
+_MAX_BYTES: Final = 4 * _MAX_LINE
 
 # Notes below a line, in the form that unified diffs have for a missing newline.
 _OPEN_END: Final = "\\ No newline at end of file\n"
@@ -78,13 +79,14 @@ def unified_diff(
     old, new = before or b"", after or b""
     if splices is None or after is None:
         splices = single_splice(old, new)
-    changes = list(_changes(old, splices))
+    index = LineIndex(old)
+    changes = list(_changes(old, index, splices))
     added = sum(len(change.new_lines) for change in changes)
     removed = sum(len(change.old_lines) for change in changes)
     header = _header(before, after, path, old_path)
     body: list[str] = []
     total = 0
-    for lines in _hunks(old, changes):
+    for lines in _hunks(old, index, changes):
         total += len(lines)
         room = len(lines) if max_lines is None else max(max_lines - len(body), 0)
         body += (_render(line) for line in lines[:room])
@@ -109,9 +111,8 @@ def _prefixed(letter: str, path: str) -> str:
     return path if path.startswith("/") else f"{letter}/{path}"
 
 
-def _changes(before: bytes, splices: Sequence[Splice]) -> Iterator[_Change]:
+def _changes(before: bytes, index: LineIndex, splices: Sequence[Splice]) -> Iterator[_Change]:
     """Yield the changed runs of lines, ascending."""
-    index = LineIndex(before)
     delta = 0
     for start, end, group in _windows(index, before, splices):
         old_lines = split_lines(before[start:end])
@@ -166,8 +167,7 @@ def _opcodes(old: Sequence[_Line], new: Sequence[_Line]) -> Iterator[tuple[int, 
 _Shown = tuple[str, _Line]
 
 
-def _hunks(before: bytes, changes: Sequence[_Change]) -> Iterator[list[_Shown]]:
-    index = LineIndex(before)
+def _hunks(before: bytes, index: LineIndex, changes: Sequence[_Change]) -> Iterator[list[_Shown]]:
     group: list[_Change] = []
     for change in changes:
         if group and change.old - group[-1].old_end > 2 * _CONTEXT:
@@ -180,7 +180,7 @@ def _hunks(before: bytes, changes: Sequence[_Change]) -> Iterator[list[_Shown]]:
 
 def _hunk(before: bytes, index: LineIndex, group: Sequence[_Change]) -> list[_Shown]:
     first = max(group[0].old - _CONTEXT, 0)
-    last = min(group[-1].old_end + _CONTEXT, index.lines)
+    last = index.at_most(group[-1].old_end + _CONTEXT)
     lines: list[_Shown] = []
     position = first
     for change in group:
@@ -210,15 +210,25 @@ def _range(first: int, count: int) -> str:
     return f"{start}" if count == 1 else f"{start},{count}"
 
 
+def _head(content: bytes) -> bytes:
+    """As much of a line as may be shown, cut before a character: a line can have 100 MiB."""
+    if len(content) <= _MAX_BYTES:
+        return content
+    # A character of UTF-8 has at most three bytes behind its first one.
+    cut = next((at for at in range(_MAX_BYTES, _MAX_BYTES - 4, -1) if content[at] & 0xC0 != 0x80), _MAX_BYTES)
+    return content[:cut]
+
+
 def _render(line: _Shown) -> str:
     kind, (content, end) = line
     if kind == "@":
         return content.decode() + "\n"
-    shown = show_bytes(content)
-    if len(shown) > _MAX_LINE:
+    head = _head(content)
+    shown = show_bytes(head)
+    if len(shown) > _MAX_LINE or len(head) < len(content):
         shown = f"{shown[:_MAX_LINE]}… ({len(content):,} bytes)"
     notes = [_OPEN_END] if not end else []
-    notes += [_NOT_UTF8] if is_escaped(content) else []
+    notes += [_NOT_UTF8] if is_escaped(head) else []
     # A lone CR must not look like CR LF.
     notes += [_LONE_CR] if end == b"\r" else []
     ending = "\r\n" if end == b"\r\n" else "\n"

@@ -18,6 +18,8 @@ def show_bytes(data: bytes) -> str:
     other line is itself. Whoever shows it says which lines are shown so (``is_escaped``), and then
     nothing is lost.
     """
+    if data.isascii():
+        return data.decode("ascii")
     text = decode_lossless(data)
     if not _ESCAPED.search(text):
         return text

@@ -109,7 +109,7 @@ class Editor:
         with ExitStack() as stack:
             since = stack.enter_context(TURNS.editing())
             looked = self._place.look(request.paths)
-            reals = [looked.real(path) for path in looked.found]
+            reals = [name for path in looked.found for name in (looked.real(path), looked.place(path))]
             if stack.enter_context(TURNS.hold(self._key, reals, since)):
                 looked = self._place.look(request.paths)
             problems = request.access(looked)
@@ -160,19 +160,14 @@ class Editor:
         return problems
 
     def _steps(self, looked: Looked, changes: Sequence[FileChange]) -> Steps:
-        links = {}
-        for change in changes:
-            if change.link and change.kind in ("delete", "move"):
-                path = change.source or change.path
-                links[path] = self._env.files.stat(self._place.inside(path), follow=False).target or ""
-        return Stepper(looked.found, hardlinks=self._settings.hardlinks, links=links).build(changes)
+        return Stepper(looked.found, hardlinks=self._settings.hardlinks).build(changes)
 
     def _event(self, request: Request, edit_id: str, looked: Looked, plan: Plan, outcome: EditOutcome) -> EditEvent:
         return EditEvent(
             edit_id,
             request.tool,
             plan.changes,
-            tuple(looked.real(change.path) for change in plan.changes),
+            tuple(looked.place(change.path) if change.link else looked.real(change.path) for change in plan.changes),
             outcome,
             self.memory.had_edits,
             self._settings.note,
@@ -206,7 +201,7 @@ class Editor:
         inside = self._settings.keep_inside
         if not inside:
             try:
-                self._store.keep(edit_id, journal.parts())
+                self._store.keep(edit_id, journal.parts(short=True))
             except OSError as error:
                 return Ended("refused", (problem_of(error, "the backup cannot be kept: "),))
         keep = f"{state}/{edit_id}.kept" if inside else None

@@ -6,7 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from hermes_env.tools._splice import Splice
+
 _MAGIC: Final = b"hermes-env edit 1\n"
+_LARGE: Final = 1 << 20
+"""Bytes from which on a short journal may hold less than a whole file."""
 
 
 class DamagedJournal(ValueError):
@@ -21,6 +25,8 @@ class Before:
     mode: int | None = None
     link: str | None = None
     """The text of a symbolic link; such a thing has no bytes."""
+    owner: tuple[int, int] | None = None
+    """Numbers of user and group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,20 @@ class Touched:
     old: bytes = b""
     torn: bytes | None = None
     """The new bytes of a file that is written in place, by which a half-written one is known."""
+    back: tuple[Splice, ...] | None = None
+    """What makes the old bytes from the new ones, where that is known; in a short journal `old` is empty then."""
+
+    @property
+    def is_link(self) -> bool:
+        """A symbolic link is or was there, not a file."""
+        return self.after_link is not None or (self.before is not None and self.before.link is not None)
+
+    @property
+    def shortened(self) -> bool:
+        """A short journal holds `back` of this file instead of `old`: of a large one of which little is changed."""
+        if self.back is None or len(self.old) < _LARGE:
+            return False
+        return sum(len(splice.new) for splice in self.back) * 2 < len(self.old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +80,26 @@ class Journal:
         """The journal as bytes."""
         return b"".join(self.parts())
 
-    def parts(self) -> list[bytes]:
-        """The same in pieces, so that old contents need not be copied."""
+    def parts(self, *, short: bool = False) -> list[bytes]:
+        """The same in pieces, so that old contents need not be copied.
+
+        Args:
+            short: Only what undo needs, which starts from the new bytes; not enough to recover from a broken edit.
+        """
         head = {
             "id": self.edit_id,
             "time": self.time,
             "owner": self.owner,
             "made": self.made,
             "tool": self.tool,
-            "files": [_head(touched) for touched in self.files],
+            "files": [_head(touched, short=short) for touched in self.files],
         }
-        bodies = [part for touched in self.files for part in (touched.old, touched.torn or b"")]
+        bodies = [part for touched in self.files for part in _bodies(touched, short=short)]
         return [_MAGIC, json.dumps(head).encode(), b"\n", *bodies]
 
 
-def _head(touched: Touched) -> dict[str, Any]:
+def _head(touched: Touched, *, short: bool) -> dict[str, Any]:
+    back = touched.back if short and touched.shortened else None
     return {
         "path": touched.path,
         "shown": touched.shown,
@@ -82,9 +107,16 @@ def _head(touched: Touched) -> dict[str, Any]:
         "after_sha256": touched.after_sha256,
         "after_mode": touched.after_mode,
         "after_link": touched.after_link,
-        "old": len(touched.old),
-        "torn": None if touched.torn is None else len(touched.torn),
+        "old": len(touched.old) if back is None else 0,
+        "torn": None if touched.torn is None or short else len(touched.torn),
+        "back": None if back is None else [[splice.start, splice.end, len(splice.new)] for splice in back],
     }
+
+
+def _bodies(touched: Touched, *, short: bool) -> list[bytes]:
+    if short and touched.shortened:
+        return [splice.new for splice in touched.back or ()]
+    return [touched.old] if short else [touched.old, touched.torn or b""]
 
 
 def decode(data: bytes) -> Journal:
@@ -104,25 +136,52 @@ def decode(data: bytes) -> Journal:
 
 
 def _journal(head: dict[str, Any], data: bytes, position: int) -> Journal:
-    files = []
-    for one in head["files"]:
-        old = data[position : position + one["old"]]
-        position += one["old"]
-        torn = None if one["torn"] is None else data[position : position + one["torn"]]
-        position += one["torn"] or 0
-        before = None if one["before"] is None else Before(**one["before"])
-        files.append(
-            Touched(
-                one["path"],
-                one["shown"],
-                before,
-                one["after_sha256"],
-                one["after_mode"],
-                one["after_link"],
-                old,
-                torn,
-            )
-        )
-    if position != len(data):
+    bodies = _Bodies(data, position)
+    files = [_touched(one, bodies) for one in head["files"]]
+    if bodies.position != len(data):
         raise DamagedJournal("the journal has not the length that its head tells")
     return Journal(head["id"], head["time"], head["owner"], tuple(files), tuple(head["made"]), head["tool"])
+
+
+@dataclass(slots=True)
+class _Bodies:
+    """The bytes behind the head, taken one piece after the other."""
+
+    data: bytes
+    position: int
+
+    def take(self, count: int) -> bytes:
+        """The next piece."""
+        start, self.position = self.position, self.position + count
+        return self.data[start : self.position]
+
+
+def _touched(one: dict[str, Any], bodies: _Bodies) -> Touched:
+    old = bodies.take(one["old"])
+    torn = None if one["torn"] is None else bodies.take(one["torn"])
+    spans = one.get("back")
+    back = None if spans is None else _splices(spans, bodies)
+    before = None if one["before"] is None else _before(one["before"])
+    return Touched(
+        one["path"],
+        one["shown"],
+        before,
+        one["after_sha256"],
+        one["after_mode"],
+        one["after_link"],
+        old,
+        torn,
+        back,
+    )
+
+
+def _before(fields: dict[str, Any]) -> Before:
+    owner = fields.get("owner")
+    return Before(fields["sha256"], fields["mode"], fields["link"], None if owner is None else (owner[0], owner[1]))
+
+
+def _splices(spans: list[list[int]], bodies: _Bodies) -> tuple[Splice, ...]:
+    ends = [number for start, end, _ in spans for number in (start, end)]
+    if ends != sorted(ends) or (ends and ends[0] < 0):
+        raise DamagedJournal("the replaced ranges of the journal are not in order")
+    return tuple(Splice(start, end, bodies.take(count)) for start, end, count in spans)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
@@ -57,15 +58,24 @@ class Progress:
 
     cursor: int = 0
     taken: list[tuple[int, int]] = field(default_factory=list)
+    """First and last line of each, ascending; none reaches into another."""
 
     def free(self, line: int, length: int) -> bool:
         """Tell whether lines ``line`` to ``line + length`` touch no earlier hunk."""
-        return all(line >= end or line + length <= start for start, end in self.taken)
+        after = bisect_left(self.taken, (line + 1, 0))
+        if after < len(self.taken) and self.taken[after][0] < line + length:
+            return False
+        return not after or self.taken[after - 1][1] <= line
+
+    def inside(self, line: int) -> bool:
+        """Tell whether the place before a line is in the middle of an earlier hunk."""
+        before = bisect_left(self.taken, (line, 0))
+        return before > 0 and self.taken[before - 1][1] > line
 
     def take(self, placement: Placement) -> None:
         """Note a placed hunk."""
         end = placement.line + placement.length
-        self.taken.append((placement.line, end))
+        insort(self.taken, (placement.line, end))
         if placement.length == 0:
             # What was appended says nothing about where the next hunk is; its '@@' line does.
             end = 0 if placement.anchor is None else placement.anchor + 1
@@ -145,7 +155,7 @@ class _Search:
             line = anchor + 1
         else:
             line = 0
-        if any(start < line < end for start, end in self._progress.taken):
+        if self._progress.inside(line):
             _fail(
                 "overlap",
                 f"line {line + 1} is inside an earlier hunk",

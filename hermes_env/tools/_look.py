@@ -48,6 +48,11 @@ class Looked:
         below = plain == root or plain.startswith(f"{root.rstrip('/')}/")
         return canonical(f"{self.policy.workspace}/{plain[len(root) :]}") if below else plain
 
+    def place(self, path: str) -> str:
+        """Where a name itself stands, which may be a symbolic link."""
+        found = self.found[path]
+        return canonical(found.place) if found.link and found.place else self.real(path)
+
 
 class Place:
     """Where relative paths start, and what a policy's roots really are."""
@@ -104,6 +109,14 @@ class Place:
 
 def state_of(found: Surveyed) -> State:
     """What a plan takes a path for."""
+    state = _state(found)
+    if isinstance(state, Unreadable):
+        below_file = isinstance(found.error, NotADirectoryError)
+        return replace(state, link=found.link, target=found.target, below_file=below_file)
+    return state
+
+
+def _state(found: Surveyed) -> State:
     if found.stat is None:
         return _absent(found)
     if found.stat.kind == "directory":
@@ -120,6 +133,8 @@ def state_of(found: Surveyed) -> State:
         found.real,
         found.link,
         found.identity,
+        found.target,
+        (found.stat.uid, found.stat.gid),
     )
 
 

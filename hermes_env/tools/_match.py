@@ -10,8 +10,10 @@ similarity: text that differs in a word is different text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from hermes_env._codec import decode_lossless, encode_lossless
@@ -57,6 +59,11 @@ _PUNCTUATION_BYTES: Final = {chr(code).encode(): plain.encode() for code, plain 
 _GENERAL: Final = re.compile(rb"\xe2\x80[\x80-\xbf]")
 _OTHERS: Final = tuple(fancy for fancy in _PUNCTUATION_BYTES if not _GENERAL.fullmatch(fancy))
 
+INDEX_AFTER: Final = 100
+"""Searches of one file after which its lines are indexed: each of them reads the file to its end."""
+_INDEX_BYTES: Final = 64 << 20
+_MANY: Final = 1_000
+"""Places of one line: where each line has more of them, searching by bytes is faster."""
 INDENT_BUDGET: Final = 400_000
 """Lines compared at most by one search of the indent tier: about 0.3 s."""
 
@@ -181,9 +188,39 @@ class _Buffer:
     def __init__(self, lines: bytes) -> None:
         self.data = b"\n" + lines if lines.endswith(b"\n") or not lines else b"\n%b\n" % lines
         self.index = LineIndex(self.data)
+        self._searches = 0
+        self._lines: list[bytes] = []
+        self._places: dict[bytes, list[int]] = {}
 
     def find(self, block: bytes, start: int, end: int | None = None) -> Iterator[int]:
         """Yield the lines at which ``block`` (LF-joined) begins, from line ``start`` on."""
+        self._searches += 1
+        if self._searches <= INDEX_AFTER or len(self.data) > _INDEX_BYTES:
+            return self._find(block, start, end)
+        if not self._places:
+            self._build_index()
+        lines = block.split(b"\n")
+        rarest = min(range(len(lines)), key=lambda i: len(self._places.get(lines[i], ())))
+        if len(self._places.get(lines[rarest], ())) > _MANY:
+            return self._find(block, start, end)
+        return self._find_indexed(lines, rarest, start, end)
+
+    def _build_index(self) -> None:
+        self._lines = self.data.split(b"\n")[1:-1]
+        for number, line in enumerate(self._lines):
+            self._places.setdefault(line, []).append(number)
+
+    def _find_indexed(self, block: list[bytes], rarest: int, start: int, end: int | None) -> Iterator[int]:
+        """The same by the rarest line of the block."""
+        places = self._places.get(block[rarest], [])
+        for place in islice(places, bisect_left(places, start + rarest), None):
+            first, behind = place - rarest, place - rarest + len(block)
+            if end is not None and behind > end:
+                return
+            if self._lines[first:behind] == block:
+                yield first
+
+    def _find(self, block: bytes, start: int, end: int | None) -> Iterator[int]:
         needle = b"\n%b\n" % block
         # Line k follows the (k+1)th LF of the buffer; the needle's own first LF is one byte
         # earlier.

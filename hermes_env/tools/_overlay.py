@@ -30,6 +30,10 @@ class Snapshot:
     """The path itself is a symbolic link; ``data`` is that of its target."""
     identity: tuple[int, int] | None = None
     """Device and inode of the file."""
+    target: str | None = None
+    """Text of the symbolic link that the path itself is."""
+    owner: tuple[int, int] | None = None
+    """Numbers of user and group."""
 
     @classmethod
     def of(cls, data: bytes, *, mode: int | None = None) -> Snapshot:
@@ -52,6 +56,12 @@ class Unreadable:
     code: ErrorCode
     message: str
     real: str | None = None
+    link: bool = False
+    """The path itself is a symbolic link, to nothing or to something that is no file."""
+    target: str | None = None
+    """Text of that link."""
+    below_file: bool = False
+    """A part of the path is a file."""
 
 
 State = Snapshot | Missing | Unreadable
@@ -96,14 +106,20 @@ class Entry:
     unreadable: Unreadable | None = None
     origin: Entry | None = None
     """Where the content came from; its mode goes with it."""
-    is_link: bool = False
-    """The entry of a symbolic link that is gone, whose name may be in use again."""
-    moved_link: bool = False
+    was_link: str | None = None
+    """Text of the symbolic link that had this name, which may be in use again."""
+    link: str | None = None
+    """Text of the symbolic link that it is now, moved here."""
     touched: bool = False
     hunks: list[HunkReport] = field(default_factory=list)
     splices: tuple[Splice, ...] | None = None
     """The edit against the content of ``origin``, while one update is all that happened."""
     edits: int = 0
+
+    @property
+    def present(self) -> bool:
+        """A file or a link is there now."""
+        return self.data is not None or self.link is not None
 
 
 class Overlay:
@@ -151,12 +167,12 @@ class Overlay:
         if path not in self._files:
             return False
         entry = self.get(path)
-        return entry.data is not None or entry.unreadable is not None
+        return entry.present or entry.unreadable is not None
 
     def is_link(self, path: str) -> bool:
         """Tell whether the path itself is a symbolic link now."""
         state = self._files.get(path)
-        return isinstance(state, Snapshot) and state.link and canonical(path) not in self._unlinked
+        return isinstance(state, Snapshot | Unreadable) and state.link and canonical(path) not in self._unlinked
 
     def same_file(self, a: str, b: str) -> bool:
         """Tell whether two paths are one inode under names that differ in more than spelling."""
@@ -176,12 +192,18 @@ class Overlay:
         """Return a file and the one below it, if a new file cannot be, as one cannot be in the other."""
         for key in _parents(entry.key):
             file = self._entries.get(key)
-            if file is not None and file.data is not None:
+            if file is not None and file.present:
                 return file, entry
         if entry.key not in self._above:
             return None
-        below = (other for other in self._entries.values() if other.data is not None)
+        below = (other for other in self._entries.values() if other.present)
         return next(((entry, other) for other in below if entry.key in _parents(other.key)), None)
+
+    def taken_away_above(self, entry: Entry) -> Entry | None:
+        """Return a file that is on the disk at a directory of a path, and that the patch removes or moves away."""
+        above = {*_parents(entry.key), *_parents(canonical(entry.path))}
+        gone = (file for file in self._entries.values() if file.touched and not file.present)
+        return next((file for file in gone if not above.isdisjoint((file.key, canonical(file.path)))), None)
 
     def write(self, entry: Entry, path: str, data: bytes, result: HunksResult | None) -> None:
         """Give a file new content."""
@@ -194,7 +216,7 @@ class Overlay:
 
     def delete(self, entry: Entry) -> None:
         """Remove a file."""
-        entry.data, entry.origin, entry.touched = None, None, True
+        entry.data, entry.origin, entry.link, entry.touched = None, None, None, True
         entry.hunks, entry.splices, entry.edits = [], None, entry.edits + 1
 
     def move(self, entry: Entry, path: str, other: Entry, target: str) -> None:
@@ -202,27 +224,25 @@ class Overlay:
         other.data, other.origin, other.path = entry.data, entry.origin, target
         other.hunks, other.splices = entry.hunks, entry.splices
         other.edits, other.touched = entry.edits, True
-        other.moved_link = entry.moved_link
+        other.link = entry.link
         self._above.update(_parents(other.key))
         entry.path = path
         self.delete(entry)
 
     def remove_link(self, path: str) -> Entry:
         """Remove a symbolic link and leave its target; return the entry of the link."""
-        plain = canonical(path)
-        target = self.get(path)
+        plain, state = canonical(path), self._files.get(path)
+        assert isinstance(state, Snapshot | Unreadable)
         self._unlinked.add(plain)
-        link = Entry(plain, path, None, original=target.original, touched=True, edits=1)
-        link.is_link = True
+        link = Entry(plain, path, None, was_link=state.target or "", touched=True, edits=1)
         self._entries[plain] = link
         return link
 
-    def move_link(self, entry: Entry, path: str, other: Entry, target: str) -> None:
+    def move_link(self, path: str, other: Entry, target: str) -> None:
         """Give a symbolic link another name."""
         link = self.remove_link(path)
-        link.moved_link = True
-        other.data, other.origin, other.path = entry.data, link, target
-        other.touched, other.moved_link = True, True
+        other.link, other.origin, other.path, other.touched = link.was_link, link, target, True
+        self._above.update(_parents(other.key))
 
 
 def _parents(key: str) -> list[str]:

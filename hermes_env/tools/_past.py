@@ -98,7 +98,9 @@ class Past:
                 lambda looked: [
                     problem.at(path=touched.shown)
                     for touched in journal.files
-                    for problem in path_access(looked, touched.path, "write", shown=touched.shown)
+                    for problem in path_access(
+                        looked, touched.path, "write", shown=touched.shown, follow=not touched.is_link
+                    )
                 ],
                 lambda looked: undo_plan(journal, looked),
                 dry_run=dry_run,
@@ -141,16 +143,17 @@ class Past:
             except (OSError, HermesEnvError):
                 return
 
-    def recover(self, *, force: bool = False) -> Recovery:
+    def recover(self, *, force: bool = False, dry_run: bool = False) -> Recovery:
         """Finish or undo edits whose client was killed or lost its link, and remove what they left.
 
         Args:
             force: Also edits whose client may still be at work, on another machine.
+            dry_run: Only tell what would be done.
 
         Raises:
             HermesEnvError, OSError: The environment cannot be asked.
         """
-        return Recoverer(self._env, self._place, self._state_dir).recover(force=force)
+        return Recoverer(self._env, self._place, self._state_dir).recover(force=force, dry_run=dry_run)
 
     def refuse_call(self, tool: str, arguments: Mapping[str, Any], problem: Problem, *, dry_run: bool) -> EditOutcome:
         """Refuse a call whose arguments do not fit, and record that."""

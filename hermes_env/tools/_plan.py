@@ -174,16 +174,34 @@ class _Planner:
 
     def _existing(self, path: str) -> Entry:
         entry = self.overlay.get(path)
-        _refuse_unreadable(entry)
+        self._refuse_unreadable(entry)
+        if entry.link is not None:
+            _fail(
+                "not_regular", f"{path} is a symbolic link that this patch moves there; edit its target by its own name"
+            )
         if entry.data is None:
             _fail("not_found", f"{path} does not exist")
         return entry
 
+    def _refuse_unreadable(self, entry: Entry) -> None:
+        """Only a proven absence is free: any other failure to read refuses the operation."""
+        if entry.unreadable is None:
+            return
+        file = self.overlay.taken_away_above(entry) if entry.unreadable.below_file else None
+        if file is not None:
+            message = (
+                f"{entry.path} cannot be in {file.path}, which is a file until this patch is applied: use two patches"
+            )
+            _fail("path_invalid", message)
+        _fail(entry.unreadable.code, entry.unreadable.message)
+
     def _add(self, operation: Operation) -> None:
         path = self._resolve(operation.path)
         entry = self.overlay.get(path)
-        _refuse_unreadable(entry)
+        self._refuse_unreadable(entry)
         data = self._content(operation)
+        if entry.link is not None:
+            _fail("already_exists", f"{path} is a symbolic link that this patch moves there")
         if entry.data is not None and not self.overwrite:
             if entry.data != data:
                 _fail("already_exists", f"{path} already exists; update it, or allow overwriting")
@@ -214,7 +232,9 @@ class _Planner:
         if self.overlay.is_link(path):
             self.overlay.remove_link(path)
             return
-        entry = self._existing(path)
+        entry = self.overlay.get(path)
+        if entry.link is None:
+            entry = self._existing(path)
         entry.path = path
         self.overlay.delete(entry)
 
@@ -222,6 +242,11 @@ class _Planner:
         path = self._resolve(operation.path)
         if operation.move_to is not None and self.overlay.is_link(path):
             self._move_link(operation, path, operation.move_to)
+            return
+        entry = self.overlay.get(path)
+        if entry.link is not None and operation.move_to is not None and not operation.hunks:
+            self._check_move(entry, path, operation.move_to)
+            self._move(entry, path, operation.move_to)
             return
         entry = self._existing(path)
         assert entry.data is not None
@@ -274,10 +299,10 @@ class _Planner:
         if self.overlay.is_respelled(path, target):
             return
         try:
-            _refuse_unreadable(other)
+            self._refuse_unreadable(other)
         except EditError as error:
             raise EditError(error.problem.at(path=target)) from None
-        if other.data is not None and not self.overwrite:
+        if other.link is not None or (other.data is not None and not self.overwrite):
             raise EditError(
                 Problem(
                     "already_exists",
@@ -285,7 +310,7 @@ class _Planner:
                     target,
                 )
             )
-        if other.data is None:
+        if not other.present:
             self._check_room(target, other)
 
     def _move_link(self, operation: Operation, path: str, target: str) -> None:
@@ -294,20 +319,13 @@ class _Planner:
                 "not_regular",
                 f"{path} is a symbolic link; move it or edit its target, not both in one step",
             )
-        entry = self.overlay.get(path)
         other = self.overlay.get(target)
         self._check_target(path, target, other)
-        self.overlay.move_link(entry, path, other, target)
+        self.overlay.move_link(path, other, target)
 
 
 def _fail(code: ErrorCode, message: str) -> NoReturn:
     raise EditError(Problem(code, message))
-
-
-def _refuse_unreadable(entry: Entry) -> None:
-    """Only a proven absence is free: any other failure to read refuses the operation."""
-    if entry.unreadable is not None:
-        _fail(entry.unreadable.code, entry.unreadable.message)
 
 
 __all__ = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
+from hermes_env._codec import encode_lossless
 from hermes_env.tools._diff import MAX_DIFF_LINES, FileDiff, unified_diff
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ class FileChange:
     """The file that a move overwrites."""
     mode: int | None = None
     """Permission bits that the file keeps; None for a new file."""
+    owner: tuple[int, int] | None = None
+    """Whom a file belongs to that is made again, or moved with other content."""
     link: bool = False
-    """A symbolic link is moved, deleted or replaced by a file, not its target."""
+    """A symbolic link is made, moved, deleted or replaced by a file, not its target; such a change has no `before`."""
+    target: str | None = None
+    """Text of that link."""
     hunks: tuple[HunkReport, ...] = ()
     splices: tuple[Splice, ...] | None = None
     """The replaced ranges of ``before``, where one update is all that happened."""
@@ -60,12 +65,20 @@ class FileChange:
         known = self._known.get("diff")
         if isinstance(known, FileDiff):
             return known
-        before = None if self.before is None else self.before.data
+        before, after = self._sides()
         made = unified_diff(
-            before, self.after, path=self.path, old_path=self.source, splices=self.splices, max_lines=MAX_DIFF_LINES
+            before, after, path=self.path, old_path=self.source, splices=self.splices, max_lines=MAX_DIFF_LINES
         )
         self._known["diff"] = made
         return made
+
+    def _sides(self) -> tuple[bytes | None, bytes | None]:
+        """What the diff compares: of a link its text, as git does."""
+        if not self.link:
+            return None if self.before is None else self.before.data, self.after
+        text = encode_lossless(self.target or "")
+        before = None if self.kind == "add" else text
+        return before, self.after if self.kind == "update" else (None if self.kind == "delete" else text)
 
 
 def collect(overlay: Overlay) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
@@ -75,10 +88,9 @@ def collect(overlay: Overlay) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
     changes: list[FileChange] = []
     unchanged: list[str] = []
     for entry in entries:
-        if entry.data is None:
-            if entry.original is not None and id(entry) not in moved:
-                link = entry.is_link
-                changes.append(FileChange("delete", entry.path, None, entry.original, link=link))
+        if not entry.present:
+            if id(entry) not in moved:
+                changes += _removed(entry)
             continue
         change = _written(entry, moved)
         if change is None:
@@ -93,13 +105,30 @@ def _moved(entries: list[Entry]) -> dict[int, Entry]:
     moved: dict[int, Entry] = {}
     for entry in entries:
         origin = entry.origin
-        if entry.data is None or origin is None or origin is entry or origin.data is not None:
+        if not entry.present or origin is None or origin is entry or origin.present:
             continue
         moved.setdefault(id(origin), entry)
     return moved
 
 
+def _removed(entry: Entry) -> list[FileChange]:
+    if entry.was_link is not None:
+        return [FileChange("delete", entry.path, None, link=True, target=entry.was_link)]
+    return [] if entry.original is None else [FileChange("delete", entry.path, None, entry.original)]
+
+
+def _linked(entry: Entry, link: str, moved: dict[int, Entry]) -> FileChange | None:
+    origin = entry.origin
+    if origin is entry:
+        return None
+    if origin is None or moved.get(id(origin)) is not entry or entry.was_link is not None:
+        return FileChange("update", entry.path, None, link=True, target=link)
+    return FileChange("move", entry.path, None, None, origin.path, entry.original, link=True, target=link)
+
+
 def _written(entry: Entry, moved: dict[int, Entry]) -> FileChange | None:
+    if entry.link is not None:
+        return _linked(entry, entry.link, moved)
     origin, data = entry.origin, entry.data
     assert data is not None
     source = origin.original if origin is not None else None
@@ -114,14 +143,14 @@ def _written(entry: Entry, moved: dict[int, Entry]) -> FileChange | None:
             origin.path,
             entry.original,
             mode,
-            link=entry.moved_link,
+            source.owner if source is not None else None,
             hunks=hunks,
             splices=entry.splices,
         )
+    if entry.was_link is not None:
+        return FileChange("update", entry.path, data, link=True, target=entry.was_link, hunks=hunks)
     if entry.original is None:
         return FileChange("add", entry.path, data, mode=mode, hunks=hunks)
-    if entry.is_link:
-        return FileChange("update", entry.path, data, entry.original, link=True, hunks=hunks)
     if data == entry.original.data and mode == entry.original.mode:
         return None
     splices = entry.splices if origin is entry else None

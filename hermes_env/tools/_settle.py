@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from hermes_env._errors import FileChanged, HermesEnvError
-from hermes_env.files import Change, Expect, Remove, Surveyed, Write
+from hermes_env.files import Change, Expect, Remove, Surveyed, Symlink, Write
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment
@@ -42,6 +42,13 @@ class Settler:
     def __init__(self, env: BaseEnvironment) -> None:
         self._env, self._files = env, env.files
 
+    def foresee(self, journal: Journal) -> Settled:
+        """What `settle` would do now."""
+        states = self._states(journal)
+        if all(state == "after" for state in states):
+            return Settled("applied")
+        return Settled("undone", _others(journal, states))
+
     def settle(self, journal: Journal, *, patience: float = _PATIENCE) -> Settled:
         """Leave the files of an edit all new, if they are, or all old.
 
@@ -54,19 +61,19 @@ class Settler:
         if all(state == "after" for state in states):
             self._clean(journal)
             return Settled("applied")
-        return self.undo(journal, states=states)
+        return self.undo(journal)
 
-    def undo(self, journal: Journal, *, states: Sequence[State] | None = None, force: bool = False) -> Settled:
+    def undo(self, journal: Journal, *, force: bool = False) -> Settled:
         """Put every file back as it was.
 
         Args:
             journal: What was.
-            states: What is, where that is known already.
             force: Also files that hold bytes which are neither the old nor the new ones.
 
         Raises:
             HermesEnvError, OSError: As `settle`.
         """
+        states: list[State] = []
         for attempt in (1, 2):
             found = self._survey(journal)
             states = [_state(touched, found[touched.path]) for touched in journal.files]
@@ -85,12 +92,7 @@ class Settler:
         for directory in reversed(journal.made):
             self._remove_empty(directory)
         self._clean(journal)
-        left = [
-            touched.shown
-            for touched, state in zip(journal.files, states or (), strict=True)
-            if state == "other" and not force
-        ]
-        return Settled("undone", tuple(left))
+        return Settled("undone", () if force else _others(journal, states))
 
     def _await_writers(self, journal: Journal, patience: float) -> None:
         deadline = time.monotonic() + patience
@@ -101,7 +103,11 @@ class Settler:
 
     def _survey(self, journal: Journal) -> dict[str, Surveyed]:
         found = dict(self._files.survey([touched.path for touched in journal.files]).files)
-        torn = {touched.path: len(touched.torn) for touched in journal.files if touched.torn is not None}
+        torn = {
+            touched.path: max(len(touched.torn), len(touched.old))
+            for touched in journal.files
+            if touched.torn is not None
+        }
         if torn:
             # A file that was being written in place is known by its bytes.
             found.update(self._files.survey(list(torn), most=max(torn.values())).files)
@@ -112,40 +118,19 @@ class Settler:
         return [_state(touched, found[touched.path]) for touched in journal.files]
 
     def _restore(self, mine: Sequence[Touched], found: dict[str, Surveyed]) -> None:
-        changes: list[Change] = []
-        links: list[Touched] = []
-        for touched in mine:
-            changes += self._back(touched, found[touched.path])
-            if touched.before is not None and touched.before.link is not None:
-                links.append(touched)
+        in_the_way = [touched for touched in mine if _link_before(touched) and _is_there(found[touched.path])]
+        if in_the_way:
+            self._files.commit([_removal(touched, found[touched.path]) for touched in in_the_way])
+        changes = [change for touched in mine for change in _back(touched, found[touched.path])]
         if changes:
             self._files.commit(changes)
-        for touched in links:
-            assert touched.before is not None
-            self._env.exec(["ln", "-s", "--", touched.before.link or "", touched.path], check=True)
         proof = [
             Expect(path=touched.path, sha256=touched.before.sha256 if touched.before else None)
             for touched in mine
-            if touched.before is None or touched.before.link is None
+            if not _link_before(touched)
         ]
         if proof:
             self._files.commit(proof)
-
-    def _back(self, touched: Touched, now: Surveyed) -> list[Change]:
-        there = now.stat is not None or now.link
-        if touched.before is None or touched.before.link is not None:
-            return [Remove(path=touched.path, if_sha256=None if now.link else now.sha256, real=True)] if there else []
-        return [
-            Write(
-                path=touched.path,
-                data=touched.old,
-                mode=touched.before.mode,
-                make_parents=True,
-                if_sha256=now.sha256 if there else None,
-                if_absent=not there,
-                real=True,
-            )
-        ]
 
     def _remove_empty(self, directory: str) -> None:
         """Remove a directory that the edit made, unless somebody uses it."""
@@ -159,21 +144,66 @@ class Settler:
         self._files.sweep(_directories(journal), backups=True)
 
 
+def _others(journal: Journal, states: Sequence[State]) -> tuple[str, ...]:
+    """Files that somebody else wrote."""
+    return tuple(touched.shown for touched, state in zip(journal.files, states, strict=True) if state == "other")
+
+
+def _is_there(now: Surveyed) -> bool:
+    return now.stat is not None or now.link
+
+
+def _link_before(touched: Touched) -> str | None:
+    return None if touched.before is None else touched.before.link
+
+
+def _removal(touched: Touched, now: Surveyed) -> Remove:
+    return Remove(path=touched.path, if_sha256=None if now.link else now.sha256, real=True)
+
+
+def _back(touched: Touched, now: Surveyed) -> list[Change]:
+    """What makes a place as it was, and what is there now."""
+    link = _link_before(touched)
+    if link is not None:
+        return [Symlink(path=touched.path, target=link, real=True)]
+    there = _is_there(now)
+    if touched.before is None:
+        return [_removal(touched, now)] if there else []
+    return [
+        Write(
+            path=touched.path,
+            data=touched.old,
+            sha256=touched.before.sha256,
+            mode=touched.before.mode,
+            owner=touched.before.owner,
+            make_parents=True,
+            if_sha256=now.sha256 if there else None,
+            if_absent=not there,
+            real=True,
+        )
+    ]
+
+
 def _directories(journal: Journal) -> list[str]:
     return list(dict.fromkeys(touched.path.rpartition("/")[0] or "/" for touched in journal.files))
 
 
 def _state(touched: Touched, now: Surveyed) -> State:
-    if touched.after_link is not None or (touched.before is not None and touched.before.link is not None):
+    if touched.is_link:
         return _link_state(touched, now)
     if _same(touched.after_sha256, now):
         # Where old and new bytes are equal only the mode can differ, and a restore sets both.
         return "after"
     if _same(None if touched.before is None else touched.before.sha256, now):
         return "before"
-    if touched.torn is not None and now.data is not None and touched.torn.startswith(now.data):
+    if touched.torn is not None and now.data is not None and _begins(now.data, touched.torn, touched.old):
         return "torn"
     return "other"
+
+
+def _begins(part: bytes, *wholes: bytes) -> bool:
+    """Whether some bytes are the beginning of others: new ones, or old ones whose restoring broke off too."""
+    return any(whole.startswith(part) for whole in wholes)
 
 
 def _same(sha256: str | None, now: Surveyed) -> bool:
@@ -183,7 +213,10 @@ def _same(sha256: str | None, now: Surveyed) -> bool:
 
 
 def _link_state(touched: Touched, now: Surveyed) -> State:
-    """Whether the link is there is all that has to be known: its text never changes."""
     if touched.after_link is not None:
-        return "after" if now.link else ("before" if now.stat is None else "other")
-    return "before" if now.link else ("after" if now.stat is None else "other")
+        return "after" if now.link and now.target in (None, touched.after_link) else _gone(now, "before")
+    return "before" if now.link and now.target in (None, _link_before(touched)) else _gone(now, "after")
+
+
+def _gone(now: Surveyed, state: State) -> State:
+    return "other" if _is_there(now) else state

@@ -33,6 +33,17 @@ def apply_splices(data: bytes, splices: Sequence[Splice]) -> bytes:
     return b"".join(pieces)
 
 
+def reversed_splices(data: bytes, splices: Sequence[Splice]) -> tuple[Splice, ...]:
+    """Return the splices that make ``data`` again from ``apply_splices(data, splices)``."""
+    back: list[Splice] = []
+    shift = 0
+    for splice in splices:
+        start = splice.start + shift
+        back.append(Splice(start, start + len(splice.new), data[splice.start : splice.end]))
+        shift += len(splice.new) - (splice.end - splice.start)
+    return tuple(back)
+
+
 @dataclass(frozen=True)
 class Edit:
     """A computed edit of one file."""

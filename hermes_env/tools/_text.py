@@ -120,13 +120,14 @@ class LineIndex:
 
     def __init__(self, data: bytes, *, start: int = 0) -> None:
         self._data = data
-        self._cr = b"\r" in data
         self._offsets = [start]
         self._counts = [0]
+        self._last = (0, start)
+        """Line and offset that were asked for last: the next ones are mostly behind them."""
 
     def _terminators(self, start: int, end: int) -> int:
         count = self._data.count
-        if not self._cr:
+        if self._data.find(b"\r", start, end) < 0:
             return count(b"\n", start, end)
         return count(b"\n", start, end) + count(b"\r", start, end) - count(b"\r\n", start, end)
 
@@ -144,7 +145,7 @@ class LineIndex:
 
     def line_at(self, offset: int) -> int:
         """Return the number of the line, terminator included, that holds a byte."""
-        if self._cr and self._data[offset - 1 : offset + 1] == b"\r\n" and offset > 0:
+        if offset > 0 and self._data[offset - 1 : offset + 1] == b"\r\n":
             offset -= 1
         while self._offsets[-1] <= offset and self._extend():
             pass
@@ -158,18 +159,27 @@ class LineIndex:
         if self._counts[-1] < line:
             return len(self._data)
         i = max(bisect_left(self._counts, line) - 1, 0)
-        offset = self._offsets[i]
-        for _ in range(line - self._counts[i]):
+        at, offset = self._counts[i], self._offsets[i]
+        if at <= self._last[0] <= line:
+            at, offset = self._last
+        for _ in range(line - at):
             found = _TERMINATOR.search(self._data, offset)
             if found is None:  # pragma: no cover - the counts say that it is there
                 return len(self._data)
             offset = found.end()
+        self._last = (line, offset)
         return offset
 
     @cached_property
     def open_ended(self) -> bool:
         """The last line lacks its terminator."""
         return len(self._data) > self._offsets[0] and self._data[-1:] not in {b"\n", b"\r"}
+
+    def at_most(self, line: int) -> int:
+        """Return `line`, or the number of lines where there are fewer; counts no further than that."""
+        while self._counts[-1] <= line and self._extend():
+            pass
+        return min(line, self._counts[-1] + self.open_ended) if self._counts[-1] <= line else line
 
     @cached_property
     def lines(self) -> int:

@@ -1,12 +1,15 @@
 """One edit as a transaction: journal, commit, proof, and everything put back when one of them fails.
 
 Round trips on an environment whose files are carried by scripts: the journal, the commit, and one that
-proves every file and removes the journal. An edit that is a single rename needs no journal.
+proves every file and removes the journal. An edit that is a single rename needs no journal, and its commit
+has proven the file that got the name: it is one round trip. A file that turns out not to be replaceable
+gets a journal with its new bytes before it is written in place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import errno
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from hermes_env._errors import (
@@ -18,7 +21,7 @@ from hermes_env._errors import (
     Unsupported,
     VerificationError,
 )
-from hermes_env.files import Change, Move, Remove
+from hermes_env.files import Change, Move, NotReplaceable, Remove, WriteResult
 from hermes_env.tools._problem import ErrorCode, Problem
 from hermes_env.tools._settle import Settled, Settler
 
@@ -61,6 +64,17 @@ class Transaction:
         Raises:
             BaseException: An interrupt, after the files were settled.
         """
+        for _ in range(len(self._steps.changes)):
+            try:
+                return self._run()
+            except NotReplaceable as error:
+                # Nothing was changed. A journal that knows the new bytes comes first.
+                self._steps.write_in_place(str(error.filename))
+                self._journal = replace(self._journal, files=tuple(self._steps.touched))
+                self._journalled = True
+        return self._run()
+
+    def _run(self) -> Ended:
         try:
             if self._journalled:
                 self._write_journal()
@@ -68,9 +82,11 @@ class Transaction:
             self._forget()
             return Ended("refused", (problem_of(error, "the journal cannot be written: "),))
         try:
-            self._files.commit(self._steps.changes)
+            results = self._files.commit(self._steps.changes)
         except RollbackFailed as error:
             return self._settle(error)
+        except NotReplaceable:
+            raise
         except _NOTHING_DONE as error:
             self._forget()
             return _nothing_done(error, self._shown())
@@ -79,6 +95,8 @@ class Transaction:
             if not isinstance(error, HermesEnvError):
                 raise
             return ended
+        if not self._journalled and all(map(_proven, results)):
+            return Ended("applied")
         return self._prove()
 
     def _write_journal(self) -> None:
@@ -148,6 +166,11 @@ class Transaction:
         return Ended("rollback_failed", (Problem("rollback_failed", text),), left)
 
 
+def _proven(result: WriteResult | None) -> bool:
+    """The file that has the name now is the one whose bytes were hashed, apart from their writing."""
+    return result is not None and result.atomic and result.verified and result.verified_by != "cksum"
+
+
 def _ended(settled: Settled, problem: Problem) -> Ended:
     if settled.done == "applied":
         return Ended("applied", warnings=(f"the link failed on the way, all files are as meant: {problem.message}",))
@@ -178,6 +201,8 @@ def problem_of(error: BaseException, before: str = "") -> Problem:
     code: ErrorCode = "write_failed"
     if isinstance(error, PermissionError):
         code = "permission_denied"
+    elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        code = "path_invalid"
     elif isinstance(error, VerificationError):
         code = "verify_failed"
     elif isinstance(error, FileChanged):

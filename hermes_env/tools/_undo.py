@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from hermes_env import owner_is_gone, owner_labels
 from hermes_env._errors import HermesEnvError
 from hermes_env.tools._editing import state_directory
-from hermes_env.tools._journal import DamagedJournal, Journal, Touched, decode
+from hermes_env.tools._journal import Before, DamagedJournal, Journal, Touched, decode
 from hermes_env.tools._locks import ACTIVE, TURNS, key_of
 from hermes_env.tools._look import refuse_unreadable
-from hermes_env.tools._overlay import Missing, Snapshot
+from hermes_env.tools._overlay import Snapshot
 from hermes_env.tools._plan import Plan
 from hermes_env.tools._problem import EditError, Problem
 from hermes_env.tools._result import FileChange
-from hermes_env.tools._settle import Settler
+from hermes_env.tools._settle import Settled, Settler
+from hermes_env.tools._splice import apply_splices
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment, FileStat
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _FOREIGN_AGE: Final = 600.0
 """Seconds after which a journal of another machine's client is taken for left behind: no commit lasts so long."""
+
+_CHANGED: Final = "the file changed since that edit, so undoing it would lose the change"
 
 
 def undo_plan(journal: Journal, looked: Looked) -> Plan:
@@ -44,21 +48,44 @@ def undo_plan(journal: Journal, looked: Looked) -> Plan:
 
 def _back(touched: Touched, looked: Looked) -> FileChange | None:
     path = touched.path
-    if touched.after_link is not None or (touched.before is not None and touched.before.link is not None):
-        message = "this edit moved or deleted a symbolic link, which undo does not make again"
-        raise EditError(Problem("not_regular", message, touched.shown))
+    if touched.is_link:
+        return _link_back(touched, looked)
     state = looked.states[path]
     refuse_unreadable(state, touched.shown)
     now = state if isinstance(state, Snapshot) else None
     if (now.sha256 if now else None) != touched.after_sha256 or (now is not None and now.link):
-        message = "the file changed since that edit, so undoing it would lose the change"
-        raise EditError(Problem("stale", message, touched.shown))
+        raise EditError(Problem("stale", _CHANGED, touched.shown))
     if touched.before is None:
         return FileChange("delete", path, None, now)
     mode = touched.before.mode
-    if isinstance(state, Missing):
-        return FileChange("add", path, touched.old, mode=mode)
-    return FileChange("update", path, touched.old, now, mode=mode)
+    if now is None:
+        return FileChange("add", path, touched.old, mode=mode, owner=touched.before.owner)
+    if touched.back is None:
+        return FileChange("update", path, touched.old, now, mode=mode)
+    return FileChange("update", path, _old_bytes(touched, touched.before, now), now, mode=mode, splices=touched.back)
+
+
+def _link_back(touched: Touched, looked: Looked) -> FileChange:
+    """A symbolic link that the edit made goes, one that it took away comes back."""
+    found = looked.found[touched.path]
+    if found.target != touched.after_link or (found.link or found.stat is not None) != (touched.after_link is not None):
+        raise EditError(Problem("stale", _CHANGED, touched.shown))
+    if touched.before is None or touched.before.link is None:
+        return FileChange("delete", touched.path, None, link=True, target=touched.after_link)
+    return FileChange("add", touched.path, None, link=True, target=touched.before.link)
+
+
+def _old_bytes(touched: Touched, before: Before, now: Snapshot) -> bytes:
+    """The old bytes of a file of which the backup holds the replaced ranges only.
+
+    Raises:
+        EditError: They are not those that the edit found.
+    """
+    back = touched.back or ()
+    old = apply_splices(now.data, back) if all(splice.end <= len(now.data) for splice in back) else b""
+    if sha256(old).hexdigest() != before.sha256:
+        raise EditError(Problem("not_found", "the backup of this file is damaged", touched.shown))
+    return old
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +122,15 @@ class Recoverer:
         self._env, self._place, self._state_dir = env, place, state_dir
         self._settler = Settler(env)
 
-    def recover(self, *, force: bool = False) -> Recovery:
+    def recover(self, *, force: bool = False, dry_run: bool = False) -> Recovery:
         """Finish or undo every edit whose client is gone, then remove temporary files of dead writers."""
         files = self._env.files
         looked = self._place.look(["."])
         state = state_directory(self._state_dir, looked)
-        edits = [self._one(entry, looked.survey.uid, force=force) for entry in self._journals(state)]
+        uid = looked.survey.uid
+        edits = [self._one(entry, uid, force=force, dry_run=dry_run) for entry in self._journals(state)]
+        if dry_run:
+            return Recovery(tuple(edit for edit in edits if edit is not None), ())
         roots = [root for root in (looked.policy.workspace, *looked.policy.extra_roots) if root is not None]
         swept = [*files.sweep([state], backups=True).removed, *files.sweep(roots, below=True).removed]
         return Recovery(tuple(edit for edit in edits if edit is not None), tuple(swept))
@@ -112,7 +142,7 @@ class Recoverer:
             return []
         return [entry for entry in entries if entry.name.endswith(".journal")]
 
-    def _one(self, entry: FileStat, uid: int, *, force: bool) -> Recovered | None:
+    def _one(self, entry: FileStat, uid: int, *, force: bool, dry_run: bool) -> Recovered | None:
         edit_id = entry.name.removesuffix(".journal")
         if edit_id in ACTIVE:
             return None
@@ -125,6 +155,8 @@ class Recoverer:
         paths = tuple(touched.shown for touched in journal.files)
         if not force and not _left_behind(journal):
             return Recovered(edit_id, "running", paths, message="its client may still be at work")
+        if dry_run:
+            return _recovered(journal, self._settler.foresee(journal), paths)
         return self._settle(journal, entry.path, paths)
 
     def _settle(self, journal: Journal, place: str, paths: tuple[str, ...]) -> Recovered:
@@ -137,8 +169,11 @@ class Recoverer:
             self._env.files.remove(place)
         except (HermesEnvError, OSError) as error:
             return Recovered(journal.edit_id, "failed", paths, message=str(error))
-        done: Literal["finished", "undone"] = "finished" if settled.done == "applied" else "undone"
-        return Recovered(journal.edit_id, done, paths, settled.left)
+        return _recovered(journal, settled, paths)
+
+
+def _recovered(journal: Journal, settled: Settled, paths: tuple[str, ...]) -> Recovered:
+    return Recovered(journal.edit_id, "finished" if settled.done == "applied" else "undone", paths, settled.left)
 
 
 def _left_behind(journal: Journal) -> bool:

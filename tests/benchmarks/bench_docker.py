@@ -113,7 +113,7 @@ class Bench:
         )
         return [into, out]
 
-    def kills(self, script: str, what: str, count: int = 40) -> list[Row]:
+    def kills(self, script: str, what: str, count: int = 200) -> list[Row]:
         """Time of a kill, which is one more exec, and how many trees it left."""
         times, left = [], 0
         for _ in range(count):
@@ -129,7 +129,7 @@ class Bench:
                 continue
         times.sort()
         return [
-            measured(f"kill of {what}: p95", times[int(count * 0.95)], "ms", 250),
+            measured(f"kill of {what}: p95", times[int(count * 0.95)], "ms", 50),
             measured(f"kill of {what}: trees left of {count}", left, "", 0),
         ]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermes_env import Files, FileStat, WriteResult
-from hermes_env.files import Change, Move, Remove, Survey, Write
+from hermes_env.files import Change, Move, Remove, Survey, Symlink, Write
 
 from ._broken import Broken, mutant
 
@@ -32,7 +32,8 @@ class UniformBatches(Broken):
 
 class _Careless(Files):
     def commit(self, changes: Sequence[Change], **settings: Any) -> tuple[WriteResult | None, ...]:
-        made = [replace(c, if_sha256=None) if isinstance(c, Write | Remove | Move) else c for c in changes]
+        bare = [replace(c, if_bytes=None) if isinstance(c, Write) else c for c in changes]
+        made = [replace(c, if_sha256=None) if isinstance(c, Write | Remove | Move) else c for c in bare]
         return super().commit(made, **settings)
 
 
@@ -87,3 +88,31 @@ class _Decoded(Files):
 @mutant("surveys through a lossy decoding", "test_a_read_tells_what_the_file_is", "test_a_patch_changes_what_it_says")
 class SurveysText(Broken):
     files_class = _Decoded
+
+
+class _Straight(Files):
+    def commit(self, changes: Sequence[Change], **settings: Any) -> tuple[WriteResult | None, ...]:
+        made = [
+            replace(c, target=os.path.abspath(os.path.join(os.path.dirname(c.path), c.target)))
+            if isinstance(c, Symlink)
+            else c
+            for c in changes
+        ]
+        return super().commit(made, **settings)
+
+
+@mutant("links made with another text", "test_links_are_moved_deleted_and_made_again")
+class RewritesLinks(Broken):
+    files_class = _Straight
+
+
+class _OneByOne(Files):
+    def survey(self, paths: Sequence[str], *, most: int | None = None) -> Survey:
+        surveys = [super(_OneByOne, self).survey([path], most=most) for path in paths]
+        files = {path: found for survey in surveys for path, found in survey.files.items()}
+        return replace(surveys[0], files=files)
+
+
+@mutant("paths surveyed one by one", "test_twenty_files_take_four_round_trips")
+class SurveysOneByOne(Broken):
+    files_class = _OneByOne

@@ -80,6 +80,7 @@ def test_edit_replaces_and_inserts(edit: Run, place: Path, tmp_path: Path) -> No
         (["undo"], 1, b"[not_found]"),
         (["undo", "nothing"], 1, b"[not_found]"),
         (["recover"], 0, b"0 broken edits"),
+        (["recover", "--dry-run"], 0, b"0 broken edits found, nothing was changed"),
         (["patch", "/nowhere/patch"], 1, b"/nowhere/patch"),
     ],
 )
@@ -100,3 +101,13 @@ def test_a_workspace_that_is_none(run: Run) -> None:
     """A directory that does not exist is wrong usage."""
     done = run("recover", "local", "--workspace", "/nowhere/at/all")
     assert done.returncode == 2 and b"--workspace" in done.stderr
+
+
+def test_help_names_every_parameter_once(run: Run) -> None:
+    """All five commands take a backend, its options and a workspace; those that edit take a dry run and colours."""
+    for command in ("patch", "edit", "undo", "history", "recover"):
+        told = run(command, "--help").stdout
+        wanted = [b"NAME", b"--workspace", b"--option", b"--options-file"]
+        wanted += [b"--dry-run"] * (command != "history") + [b"--color"] * (command in ("patch", "edit", "undo"))
+        for name in wanted:
+            assert name in told, (command, name)

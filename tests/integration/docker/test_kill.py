@@ -12,10 +12,19 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hermes_env import BaseEnvironment, CommandCancelled, CommandTimeout, open_environment, reap
+from hermes_env import (
+    BackendUnavailable,
+    BaseEnvironment,
+    CommandCancelled,
+    CommandTimeout,
+    OutcomeUnknown,
+    open_environment,
+    reap,
+)
 from tests.engine import IMAGE, Engine
 
 TREES = {
@@ -279,3 +288,48 @@ def test_kill_from_many_threads(env: BaseEnvironment, mark: str) -> None:
     for killer in killers:
         killer.join(30)
     assert sleeping(mark) == [] and process.state == "cancelled"
+
+
+def test_kill_when_no_process_can_be_started(engine: Engine) -> None:
+    """A command that uses up all processes is killed with every child, and the container takes the next command."""
+    fill = "(while :; do sleep 500 & done) 2>/dev/null; echo full; while :; do :; done"
+    with open_environment("docker", image=IMAGE, host=engine.host, pids_limit=40, ttl=600) as env:
+        for _ in range(3):
+            running = env.start(fill)
+            assert next(iter(running)) == ("stdout", b"full\n")
+            # Whether the engine or the shell inside runs out first, it is never a result, nor blamed on the caller.
+            with pytest.raises((BackendUnavailable, OutcomeUnknown)) as caught:
+                env.exec("true")
+            assert not isinstance(caught.value, BackendUnavailable) or caught.value.reason == "capacity"
+            running.kill()
+            with pytest.raises(CommandCancelled) as killed:
+                running.wait(60)
+            assert not killed.value.result.kill_unconfirmed
+            assert env.exec("ps -o args | grep -c '[s]leep 500'").text == "0\n"
+
+
+def test_many_kills_at_once(env: BaseEnvironment, mark: str) -> None:
+    """Commands that are killed at the same time end each by its own kill, and no other command is hurt."""
+    spared = env.start(f"sleep {mark}")
+    running = [env.start(f"sleep {mark} & sleep {mark}; :") for _ in range(12)]
+    wait_until(lambda: len(sleeping(mark)) == 25, "the commands did not start")
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda process: process.kill(), running))
+    for process in running:
+        with pytest.raises(CommandCancelled) as caught:
+            process.wait(60)
+        assert not caught.value.result.kill_unconfirmed
+    assert len(sleeping(mark)) == 1
+    spared.kill()
+    wait_until(lambda: sleeping(mark) == [], "the last one is left")
+
+
+def test_detached_after_a_kill(engine: Engine) -> None:
+    """What the keeper has done for its client does not change what it is to later ones: detached stays detached."""
+    with open_environment("docker", image=IMAGE, host=engine.host, ttl=600) as env:
+        with pytest.raises(CommandTimeout):
+            env.exec("sleep 60", timeout=0.5)
+        ident = env.ref.partition("://")[2]
+        env.detach()
+    assert "hermes-env-detached" in engine.cli("top", ident, "-eo", "pid,args").stdout.decode()
+    assert engine.cli("rm", "--force", ident).returncode == 0

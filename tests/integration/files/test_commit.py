@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hermes_env import Change, FileChanged, InvalidArgument, MakeDir, Move, Remove, Write
+from hermes_env import Change, FileChanged, InvalidArgument, MakeDir, Move, Remove, VerificationError, Write
+from hermes_env.files import NotReplaceable, Symlink
 
 from .conftest import ShellEnvironment
 
@@ -327,3 +328,111 @@ def test_failed_batch_puts_back_a_hard_linked_file(place: Place) -> None:
         place.files.commit(changes)
     assert place.cat("k") == place.cat("g") == b"old"
     assert sorted(os.listdir(place.dir)) == ["d", "e", "g", "k", "m"]
+
+
+@pytest.mark.shells
+def test_a_move_onto_another_name_of_the_same_file(place: Place) -> None:
+    """Of two hard links the source's name goes and the other stays; a batch that fails keeps both."""
+    for alone in (True, False):
+        file = place.put("k", b"bytes", 0o640)
+        os.link(file, place.dir / "g")
+        with pytest.raises(FileExistsError):
+            place.files.move("k", "g")
+        bad: list[Change] = [Move(path="k", dst="g", overwrite=True), Remove(path="none")]
+        with pytest.raises(FileNotFoundError):
+            place.files.commit(bad)
+        assert sorted(os.listdir(place.dir)) == ["g", "k"]
+        if alone:
+            place.files.move("k", "g", overwrite=True)
+        else:
+            place.files.commit([Move(path="k", dst="g", overwrite=True), MakeDir(path="d")])
+            (place.dir / "d").rmdir()
+        assert os.listdir(place.dir) == ["g"] and place.cat("g") == b"bytes"
+        (place.dir / "g").unlink()
+
+
+@pytest.mark.shells
+def test_symbolic_links_are_made(place: Place) -> None:
+    """A link is made with its text as it is, where nothing is; what fails behind it takes it away again."""
+    texts = ["x", "-n", "a b'$(id)\n", "../up", "/abs/\udcff", "made"]
+    place.put("there", b"old")
+    (place.dir / "made").mkdir()
+    place.own(place.dir / "made")
+    place.files.commit([Symlink(path=f"l{n}", target=text) for n, text in enumerate(texts)])
+    assert [os.readlink(place.dir / f"l{n}") for n in range(len(texts))] == texts
+    found = place.files.survey([f"l{n}" for n in range(len(texts))]).files
+    assert [found[f"l{n}"].target for n in range(len(texts))] == texts
+    assert place.files.survey(["there"]).files["there"].target is None
+    place.files.commit([Symlink(path="made/l", target="there"), Remove(path="l0")])
+    batches: list[list[Change]] = [
+        [Symlink(path="there", target="x")],
+        [Symlink(path="l1", target="x")],
+        [Symlink(path="made", target="x")],
+        [Symlink(path="new", target="x"), Write(path="there", data=b"new", if_absent=True)],
+    ]
+    for changes in batches:
+        with pytest.raises(FileExistsError):
+            place.files.commit(changes)
+    with pytest.raises(FileNotFoundError):
+        place.files.commit([Symlink(path="none/l", target="x")])
+    with pytest.raises(InvalidArgument):
+        place.files.commit([Symlink(path="new", target="")])
+    names = {"there", "made", *(f"l{n}" for n in range(1, len(texts)))}
+    assert set(os.listdir(place.dir)) == names and place.cat("there") == b"old"
+    assert os.readlink(place.dir / "made/l") == "there"
+
+
+@pytest.mark.shells
+def test_a_digest_that_the_caller_tells_is_what_the_file_must_have(place: Place) -> None:
+    """A known digest of the data is taken for it: the file is compared with that, and a wrong one changes nothing."""
+    place.put("f", b"old")
+    right = hashlib.sha256(b"new").hexdigest()
+    old = hashlib.sha256(b"old").hexdigest()
+    with pytest.raises(VerificationError):
+        place.files.commit([Write(path="f", data=b"new", sha256="0" * 64)])
+    assert place.cat("f") == b"old" and place.left_over() == []
+    for wrong in (b"older", b"ol"):
+        # What the bytes are said to be does not stand in for their digest.
+        place.files.commit([Write(path="f", data=b"old", if_sha256=old, if_bytes=wrong)])
+        with pytest.raises(FileChanged):
+            place.files.commit([Write(path="f", data=b"new", if_sha256=right, if_bytes=wrong)])
+    (done,) = place.files.commit([Write(path="f", data=b"new", sha256=right.upper(), if_sha256=old, if_bytes=b"old")])
+    assert done is not None and (done.sha256, done.verified) == (right, True) and place.cat("f") == b"new"
+    for bad in (Write(path="f", data=iter([b"x"]), sha256=right), Write(path="f", data=b"x", if_bytes=b"new")):
+        with pytest.raises(InvalidArgument):
+            place.files.commit([bad])
+
+
+@pytest.mark.shells
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_file_that_must_not_be_written_in_place(place: Place, batch: bool) -> None:
+    """Where a file has two names and in-place writes are not allowed, nothing is changed and the error names it."""
+    file = place.put("f", b"old")
+    os.link(file, place.dir / "g")
+    place.put("other", b"old")
+    more = [Write(path="other", data=b"new")] if batch else []
+    with pytest.raises(NotReplaceable) as caught:
+        place.files.commit([*more, Write(path="f", data=b"new", allow_in_place=False)])
+    assert (caught.value.errno, caught.value.filename) == (errno.EBUSY, "f")
+    assert (place.cat("f"), place.cat("g"), place.cat("other"), place.left_over()) == (b"old", b"old", b"old", [])
+    (done,) = place.files.commit([Write(path="f", data=b"new", hardlinks="break", allow_in_place=False)])
+    assert done is not None and done.atomic and (place.cat("f"), place.cat("g")) == (b"new", b"old")
+    (done,) = place.files.commit([Write(path="f", data=b"newer", allow_in_place=False)])
+    assert done is not None and done.atomic and place.cat("f") == b"newer"
+
+
+@pytest.mark.users
+def test_a_file_is_given_to_its_owner_or_loses_his_rights(place: Place) -> None:
+    """With `owner` a file belongs to that user; where that cannot be, it has no set-user-ID and set-group-ID bits."""
+    place.put("old", b"old")
+    changes = [Write(path=name, data=b"new", mode=0o6755, owner=(4242, 2424)) for name in ("new", "old")]
+    place.files.commit(changes)
+    for name in ("new", "old"):
+        found = (place.dir / name).stat()
+        mode = stat.S_IMODE(found.st_mode)
+        if place.user == "root":
+            assert (found.st_uid, found.st_gid, mode) == (4242, 2424, 0o6755)
+        else:
+            assert (found.st_uid == 4242, mode) == (False, 0o755)
+    with pytest.raises(InvalidArgument):
+        place.files.commit([Write(path="x", data=b"", owner=(-1, 0))])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hermes_env import CommandTimeout, FileChanged, Unsupported, VerificationError, Write, open_environment
+from hermes_env.files import NotReplaceable
 
 from .conftest import USERS, Place, ShellEnvironment, make_place
 
@@ -118,6 +119,9 @@ def test_mounted_file(place: Place) -> None:
     source = place.put("source", b"old")
     target = place.put("target", b"hidden")
     with mounted(target, "--bind", str(source)):
+        with pytest.raises(NotReplaceable, match="target"):
+            place.files.commit([Write(path="target", data=b"new", allow_in_place=False)])
+        assert place.cat("source") == b"old"
         result = place.files.write_bytes("target", b"new")
         assert (place.cat("target"), place.cat("source")) == (b"new", b"new")
         assert (result.atomic, result.verified) == (False, True)

@@ -82,6 +82,23 @@ def test_a_survey_tells_what_is_missing(place: Place) -> None:
     assert found["no/../x"].error is not None and found["no/../x"].real is None
 
 
+@pytest.mark.parametrize(
+    ("above", "error"),
+    [("dangling", FileNotFoundError), ("loop", OSError), ("file", NotADirectoryError)],
+)
+def test_a_survey_tells_like_a_read_why_nothing_can_be_there(place: Place, above: str, error: type[OSError]) -> None:
+    """What stands where a directory would have to be: a link that leads nowhere, a loop, a file."""
+    place.put("file", b"x")
+    (place.dir / "dangling").symlink_to("nowhere")
+    (place.dir / "loop").symlink_to("loop")
+    for path in (f"{above}/name", f"{above}/folder/name"):
+        found = look(place, path).files[path]
+        with pytest.raises(error) as read:
+            place.files.read_bytes(path)
+        assert isinstance(found.error, OSError) and found.error.errno == read.value.errno
+        assert found.real is None and found.missing == () and found.stat is None
+
+
 def test_a_survey_without_bytes_brings_digests(place: Place) -> None:
     """Without a limit only digests come; with one, a larger file is EFBIG and the others still arrive."""
     place.put("a", b"1234567890")

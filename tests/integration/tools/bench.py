@@ -34,8 +34,8 @@ _HOME = re.compile(r"^N=\$1; shift$", re.MULTILINE)
 
 def tree(directory: Path) -> str:
     """Every path below a directory with kind, mode and SHA-256 or target, by programs of this machine."""
-    done = subprocess.run(["sh", "-c", _TREE, "sh", directory], capture_output=True, text=True, check=True)
-    return done.stdout
+    done = subprocess.run(["sh", "-c", _TREE, "sh", directory], capture_output=True, check=True)
+    return os.fsdecode(done.stdout)
 
 
 @dataclass

@@ -20,7 +20,7 @@ def docker() -> Iterator[dict[str, Any]]:
     """How a container is opened; without an engine the tests skip, or fail where HERMES_ENV_REQUIRE names docker."""
     try:
         with running_engine() as engine:
-            yield {"image": IMAGE, "host": engine.host, "ttl": 3600}
+            yield {"image": IMAGE, "host": engine.host, "ttl": 3600, "network": False}
     except EngineUnavailable as error:
         if "docker" in os.environ.get("HERMES_ENV_REQUIRE", "").split(","):
             pytest.fail(f"HERMES_ENV_REQUIRE=docker, and no Docker engine: {error}")

@@ -1,8 +1,9 @@
 """Kills a client at its first step, its second, and so on, and lets the next client recover.
 
-    python -m tests.integration.tools.killer KIND HOME OPTIONS
+    python -m tests.integration.tools.killer KIND HOME OPTIONS WHAT
 
-prints one JSON line per step: the trees after the kill and after the recovery, by programs of this machine.
+prints one JSON line per step: the trees after the kill and after the recovery, by programs of this machine. WHAT is
+``patch``, or ``linked`` or ``mounted`` for an edit of one file that is written in place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from hermes_env.files import _native_write
+from hermes_env.files._native_io import write_all
+from hermes_env.tools import EditOutcome, FileTools
 
 from .bench import Bench, is_commit, make_bench, open_kind, tree, with_functions
 
@@ -49,6 +54,10 @@ PATCH = """*** Begin Patch
 """
 
 
+BIG = b"old\n" + b"x" * (5 << 19)
+"""A file that takes three pieces to write."""
+
+
 def fill(root: Path) -> None:
     """The old tree; files with two names are among it."""
     for name, (data, mode) in FILES.items():
@@ -71,24 +80,57 @@ rm() {{ step; command rm "$@"; }}
 chmod() {{ step; command chmod "$@"; }}
 mkdir() {{ step; command mkdir "$@"; }}
 """
+_CAT = """
+cat() {{ step; command cat "$@"; }}
+"""
 _EVENTS = frozenset({"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate"})
 
 
-def edit(bench: Bench, step: int) -> None:
+def start(home: Path, what: str) -> None:
+    """Put the files there as they are before the edit."""
+    for name in ("state", "store"):
+        shutil.rmtree(home / name, ignore_errors=True)
+    if what == "mounted":
+        (home / "source").write_bytes(BIG)
+        return
+    shutil.rmtree(home / "work", ignore_errors=True)
+    (home / "work").mkdir()
+    if what == "patch":
+        fill(home / "work")
+    else:
+        (home / "work" / "f").write_bytes(BIG)
+        os.link(home / "work" / "f", home / "work" / "g")
+
+
+def change(tools: FileTools, what: str) -> EditOutcome:
+    """The edit itself."""
+    return tools.apply_patch(PATCH) if what == "patch" else tools.str_replace("f", "old", "new text")
+
+
+def edit(bench: Bench, step: int, what: str) -> None:
     """Run the edit and die at a step."""
     if bench.kind == "native":
         _die_at_event(step, str(bench.home / "work"), str(bench.home / "state"))
     else:
         count, marker = bench.home / "count", bench.home / "marker"
-        shim = _SHIM.format(count=count, marker=marker, kill=step)
+        shim = (_SHIM + ("" if what == "patch" else _CAT)).format(count=count, marker=marker, kill=step)
         bench.fault = lambda script: with_functions(script, shim) if is_commit(script) else script
         _die_with(bench, marker)
-    outcome = bench.tools().apply_patch(PATCH)
+    outcome = change(bench.tools(), what)
     assert outcome.ok, outcome.errors
 
 
 def _die_at_event(step: int, *places: str) -> None:
     seen = 0
+
+    def write(fd: int, data: bytes | memoryview) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == step:
+            os.kill(os.getpid(), 9)
+        write_all(fd, data)
+
+    vars(_native_write)["write_all"] = write
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         nonlocal seen
@@ -131,9 +173,9 @@ def _in_child(act: Callable[[], None]) -> int:
         os._exit(code)
 
 
-def _edit_once(kind: str, home: Path, options: dict[str, Any], step: int) -> None:
+def _edit_once(kind: str, home: Path, options: dict[str, Any], step: int, what: str) -> None:
     with open_kind(kind, home, **options) as env:
-        edit(make_bench(kind, home, env), step)
+        edit(make_bench(kind, home, env), step, what)
 
 
 def _recover(kind: str, home: Path, options: dict[str, Any]) -> None:
@@ -151,17 +193,14 @@ def _recover(kind: str, home: Path, options: dict[str, Any]) -> None:
             time.sleep(0.1)
 
 
-def main(kind: str, place: str, options: str) -> None:
+def main(kind: str, place: str, options: str, what: str) -> None:
     """Kill at every step until an edit ends by itself."""
     home, settings = Path(place), json.loads(options)
     step, killed = 0, True
     while killed:
         step += 1
-        for name in ("work", "state", "store"):
-            shutil.rmtree(home / name, ignore_errors=True)
-        (home / "work").mkdir()
-        fill(home / "work")
-        status = _in_child(partial(_edit_once, kind, home, settings, step))
+        start(home, what)
+        status = _in_child(partial(_edit_once, kind, home, settings, step, what))
         killed = os.WIFSIGNALED(status)
         if not killed and os.WEXITSTATUS(status):
             raise SystemExit(f"the edit failed at step {step}")

@@ -116,7 +116,7 @@ def test_a_dry_run_changes_nothing_and_tells_the_same(bench: Bench) -> None:
 
 
 def test_twenty_files_in_four_round_trips(bench: Bench) -> None:
-    """Twenty files take at most four scripts where files are carried by scripts, one file at most three."""
+    """Twenty files take four scripts where files are carried by scripts; one that is there takes two, to undo too."""
     for number in range(20):
         bench.put(f"d{number % 3}/f{number}", b"a\nb\n")
     body = "".join(f"*** Update File: d{n % 3}/f{n}\n@@\n-b\n+c{n}\n" for n in range(20))
@@ -127,7 +127,10 @@ def test_twenty_files_in_four_round_trips(bench: Bench) -> None:
     assert len(bench.scripts) == (0 if bench.kind == "native" else 4)
     bench.scripts.clear()
     assert tools.str_replace("d0/f0", "c0", "x").ok
-    assert len(bench.scripts) == (0 if bench.kind == "native" else 3)
+    assert len(bench.scripts) == (0 if bench.kind == "native" else 2)
+    bench.scripts.clear()
+    assert tools.undo().ok and bench.cat("d0/f0") == b"a\nc0\n"
+    assert len(bench.scripts) == (0 if bench.kind == "native" else 2)
 
 
 def test_str_replace_write_and_insert(bench: Bench) -> None:
@@ -240,6 +243,93 @@ def test_links_are_followed_moved_and_deleted_as_told(bench: Bench) -> None:
     refused = bench.tools().write_file("dangling", "x")
     assert refused.error is not None and refused.error.code == "not_regular"
     assert not (bench.root / "nothing").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_owners_and_special_bits_go_with_a_file(bench: Bench) -> None:
+    """A file that is updated, moved with an edit, or made again by undo belongs to whom it did, set-user-ID too."""
+    path = bench.put("f", b"a\n")
+    os.chown(path, 1234, 4321)
+    path.chmod(0o4750)
+
+    def state(name: str) -> tuple[int, int, int]:
+        found = (bench.root / name).stat()
+        return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
+
+    tools = bench.tools()
+    assert tools.str_replace("f", "a", "b").ok and state("f") == (1234, 4321, 0o4750)
+    moved = tools.apply_patch("*** Begin Patch\n*** Update File: f\n*** Move to: g\n@@\n-b\n+c\n*** End Patch\n")
+    assert moved.ok and state("g") == (1234, 4321, 0o4750)
+    assert tools.undo().ok and state("f") == (1234, 4321, 0o4750) and not (bench.root / "g").exists()
+    assert tools.apply_patch("*** Begin Patch\n*** Delete File: f\n*** End Patch\n").ok
+    assert tools.undo().ok and state("f") == (1234, 4321, 0o4750) and bench.cat("f") == b"b\n"
+
+
+LINKS = """*** Begin Patch
+*** Delete File: gone
+*** Delete File: nowhere
+*** Delete File: way
+*** Update File: move
+*** Move to: deep/er/moved
+*** End Patch
+"""
+
+
+def links(bench: Bench) -> None:
+    """Links for `LINKS`: to a file, to nothing and to a directory."""
+    bench.put("real", b"old\n", 0o640)
+    (bench.root / "gone").symlink_to("real")
+    (bench.root / "nowhere").symlink_to("no such file\udcff")
+    (bench.root / "way").symlink_to("..")
+    (bench.root / "move").symlink_to(f"{bench.root}/real")
+
+
+def test_links_are_undone(bench: Bench) -> None:
+    """Links that an edit deleted or moved come back with their text, in one round trip for all of them."""
+    links(bench)
+    before = bench.tree()
+    tools = bench.tools()
+    bench.scripts.clear()
+    done = tools.apply_patch(LINKS)
+    assert (done.status, done.errors) == ("applied", [])
+    assert len(bench.scripts) == (0 if bench.kind == "native" else 4)
+    assert os.readlink(bench.root / "deep/er/moved") == f"{bench.root}/real"
+    assert not any(os.path.lexists(bench.root / name) for name in ("gone", "nowhere", "way", "move"))
+    assert "-no such file\\xff\n" in done.diff and "rename to deep/er/moved" in done.diff and "old" not in done.diff
+    assert [file.before_sha256 for file in done.changed_files] == [None] * 4
+    after = bench.tree()
+    undone = tools.undo(done.edit_id)
+    assert (undone.status, undone.errors) == ("applied", []) and bench.tree() == before
+    assert tools.undo(undone.edit_id).ok and bench.tree() == after
+    (bench.root / "gone").symlink_to("elsewhere")
+    late = bench.tree()
+    refused = tools.undo(done.edit_id)
+    assert refused.error is not None and (refused.error.code, refused.error.path) == ("stale", "gone")
+    assert bench.tree() == late
+
+
+def test_what_happens_to_a_moved_link_in_one_patch(near: Bench) -> None:
+    """A link that was moved is moved again or deleted as a link; editing through it and replacing it are refused."""
+    near.put("real", b"old\n")
+    (near.root / "link").symlink_to("real")
+    before, tools = near.tree(), near.tools()
+    move = "*** Begin Patch\n*** Update File: link\n*** Move to: l2\n"
+    for body, code in (
+        ("*** Update File: l2\n@@\n-old\n+new\n", "not_regular"),
+        ("*** Add File: l2\n+x\n", "already_exists"),
+        ("*** Add File: link\n+x\n", "not_regular"),
+        ("*** Update File: real\n*** Move to: l2\n", "already_exists"),
+    ):
+        outcome = tools.apply_patch(f"{move}{body}*** End Patch\n")
+        assert outcome.error is not None and outcome.error.code == code, outcome
+        assert near.tree() == before
+    assert tools.apply_patch(f"{move}*** Update File: l2\n*** Move to: link\n*** End Patch\n").status == "unchanged"
+    again = tools.apply_patch(f"{move}*** Update File: l2\n*** Move to: l3\n*** End Patch\n")
+    assert again.ok and os.readlink(near.root / "l3") == "real"
+    assert tools.undo().ok and near.tree() == before
+    gone = tools.apply_patch(f"{move}*** Delete File: l2\n*** End Patch\n")
+    assert gone.ok and os.listdir(near.root) == ["real"]
+    assert tools.undo().ok and near.tree() == before
 
 
 def test_hard_links_are_kept(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import pytest
 from hermes_env import TransportError
 from hermes_env.tools import EditOutcome
 
-from .bench import Bench, directory, is_commit, make_bench, open_kind, with_functions
-from .killer import FILES, PATCH, fill
+from .bench import Bench, directory, is_commit, make_bench, open_kind, tree, with_functions
+from .killer import FILES, PATCH, change, fill, start
 
 ROOT = Path(__file__).parents[3]
 
@@ -292,11 +292,8 @@ def _never(*args: Any, **settings: Any) -> Any:
     raise TransportError("the client is dead")
 
 
-@pytest.mark.parametrize("kind", ["native", "sh", "staged", "docker"])
-def test_the_client_is_killed_between_any_two_steps(
-    kind: str, home: Path, request: pytest.FixtureRequest, trees: tuple[str, str]
-) -> None:
-    """A client killed at any step leaves what `recover` of the next one makes the old or the new tree, and no rest."""
+def killed_at_every_step(kind: str, home: Path, request: pytest.FixtureRequest, what: str) -> list[dict[str, Any]]:
+    """What a client that was killed at its first step left, at its second, and so on; the last one was not killed."""
     options: dict[str, Any] = {}
     keeper = None
     if kind == "docker":
@@ -304,21 +301,66 @@ def test_the_client_is_killed_between_any_two_steps(
         options = {"container": keeper.ref.partition("://")[2], "host": request.getfixturevalue("docker")["host"]}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.integration.tools.killer", kind, str(home), json.dumps(options)],
+            [sys.executable, "-m", "tests.integration.tools.killer", kind, str(home), json.dumps(options), what],
             capture_output=True, text=True, cwd=ROOT, timeout=900, check=False,
         )  # fmt: skip
     finally:
         if keeper is not None:
             keeper.close()
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def assert_whole(rows: list[dict[str, Any]], old: str, new: str) -> None:
+    """After recovery the tree is the old or the new one, without left-overs; and it really was between them before."""
     killed = [row for row in rows if row["killed"]]
-    assert len(killed) >= 8 and not rows[-1]["killed"]
-    assert any(row["tree"] not in trees for row in killed), "no kill fell between two renames"
+    assert len(killed) >= 5 and not rows[-1]["killed"]
+    assert any(row["tree"] not in (old, new) for row in killed), "no kill fell between old and new"
     for row in rows:
-        assert row["recovered"] in trees, (row["step"], row["said"])
+        assert row["recovered"] in (old, new), (row["step"], row["said"])
         assert (row["journals"], row["left"]) == ([], []), row["step"]
-    assert rows[-1]["recovered"] == trees[1]
+    assert rows[-1]["recovered"] == new
+
+
+@pytest.mark.parametrize("kind", ["native", "sh", "staged", "docker"])
+def test_the_client_is_killed_between_any_two_steps(
+    kind: str, home: Path, request: pytest.FixtureRequest, trees: tuple[str, str]
+) -> None:
+    """A client killed at any step leaves what `recover` of the next one makes the old or the new tree, and no rest."""
+    assert_whole(killed_at_every_step(kind, home, request, "patch"), *trees)
+
+
+@pytest.mark.parametrize("what", ["mounted", "linked"])
+@pytest.mark.parametrize(
+    "kind", ["native", "sh", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("staged", "docker"))]
+)
+def test_the_client_is_killed_while_it_writes_in_place(
+    kind: str, what: str, home: Path, request: pytest.FixtureRequest
+) -> None:
+    """A mounted file, or one with two names, that a killed client left empty or cut is made whole by `recover`."""
+    start(home, what)
+    with mounted_file(home) if what == "mounted" else nullcontext():
+        old = tree(home / "work")
+        with open_kind("native", home) as env:
+            assert change(make_bench("native", home, env).tools(), what).ok
+        new = tree(home / "work")
+        assert_whole(killed_at_every_step(kind, home, request, what), old, new)
+
+
+@contextmanager
+def mounted_file(home: Path) -> Iterator[None]:
+    """The file `f` of the workspace is a mount point of another file."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount")
+    target = home / "work" / "f"
+    target.touch()
+    command = ["mount", "--bind", str(home / "source"), str(target)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not possible here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", target], check=True)
 
 
 def test_an_interrupt_in_the_middle_settles_first(near: Bench, trees: tuple[str, str]) -> None:

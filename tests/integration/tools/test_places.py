@@ -72,3 +72,20 @@ def test_a_file_in_place_of_what_the_patch_took_away(near: Bench) -> None:
     body = "*** Add File: q/z\n+y\n*** Delete File: q/z\n*** Add File: q\n+x\n"
     assert tools.apply_patch(f"*** Begin Patch\n{body}*** End Patch\n").ok
     assert near.cat("q") == b"x\n"
+
+
+def test_a_file_below_one_that_the_patch_takes_away(near: Bench) -> None:
+    """A file that is deleted or moved away cannot become a directory in the same patch; the refusal says what to do."""
+    near.put("file", b"a\n")
+    before = near.tree()
+    tools = near.tools()
+    for head in ("*** Delete File: ./file\n", "*** Update File: file\n*** Move to: other\n"):
+        for path in ("file/z", "file/deep/z", f"{near.root}/file/z"):
+            outcome = tools.apply_patch(f"*** Begin Patch\n{head}*** Add File: {path}\n+x\n*** End Patch\n")
+            code, message = _said(outcome)
+            assert code == "path_invalid" and "use two patches" in message, message
+            assert outcome.error is not None and (outcome.error.path, outcome.error.patch_line) is not None
+            assert near.tree() == before
+    assert tools.apply_patch("*** Begin Patch\n*** Delete File: file\n*** End Patch\n").ok
+    assert tools.apply_patch("*** Begin Patch\n*** Add File: file/z\n+x\n*** End Patch\n").ok
+    assert near.cat("file/z") == b"x\n"

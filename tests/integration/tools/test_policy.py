@@ -258,6 +258,7 @@ def test_bad_arguments_are_outcomes_or_errors(near: Bench) -> None:
         (tools.write_file("f", "é", encoding="no-such"), "invalid_argument"),
         (tools.write_file("f", "\ud800"), "encoding_unsupported"),
         (tools.write_file("n" * 300, "x"), "path_invalid"),
+        (tools.write_file("/".join(["n" * 200] * 30), "x"), "path_invalid"),
         (tools.apply_patch(update("f"), eol="x"), "invalid_argument"),
         (tools.apply_patch(update("f"), compat="x"), "invalid_argument"),  # type: ignore[arg-type]
         (tools.apply_patch("x" * (6 << 20)), "too_large"),

@@ -48,7 +48,11 @@ def leave(bench: Bench, data: bytes, mode: int = 0o600) -> None:
 def test_a_journal_of_a_dead_client_is_undone(near: Bench) -> None:
     """Bytes and mode come from the journal, which is removed."""
     leave(near, journal(near).encode())
+    before = near.tree()
+    foreseen = near.tools().recover(dry_run=True)
+    assert near.tree() == before and near.journals() == ["e.journal"] and foreseen.swept == ()
     recovery = near.tools().recover()
+    assert recovery.edits == foreseen.edits
     assert [(edit.edit_id, edit.done, edit.paths) for edit in recovery.edits] == [("e", "undone", ("f", "g"))]
     assert near.cat("f") == OLD and (near.root / "f").stat().st_mode & 0o777 == 0o640
     assert near.journals() == []
