@@ -22,6 +22,8 @@ GAPS = {
         "test_a_command_runs_in_its_directory": "the same",
         "test_variables_arrive_exactly": "the same",
         "test_every_name_works": "the same",
+        "test_a_folder_is_sent_whole": "the same",
+        "test_a_folder_is_fetched_whole": "the same",
     },
 }
 """What a shell cannot do; a gap that holds after all fails the run."""
