@@ -22,6 +22,7 @@ _EXPORTS = {
     "CommandFailed": "_errors",
     "CommandTimeout": "_errors",
     "Emit": "_launch",
+    "EndMarks": "_marks",
     "EnvironmentGone": "_errors",
     "ExecResult": "_result",
     "FORKLESS_KILL": "_kill_script",
@@ -32,6 +33,7 @@ _EXPORTS = {
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
     "KILL_SCRIPT": "_kill_script",
+    "Keeper": "_keeper",
     "KillReport": "_kill_script",
     "Launch": "_launch",
     "LazyOptions": "_hooks",
@@ -57,6 +59,8 @@ _EXPORTS = {
     "Write": "files",
     "WriteResult": "files",
     "attach": "_registry",
+    "check_variables": "_validate",
+    "kill_until_found": "_killer",
     "list_backends": "_registry",
     "load_backend": "_registry",
     "open_environment": "_registry",
@@ -66,6 +70,7 @@ _EXPORTS = {
     "options_from_arguments": "_options",
     "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
+    "within": "_staged_call",
 }
 
 if TYPE_CHECKING:
@@ -91,10 +96,12 @@ if TYPE_CHECKING:
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._keeper import Keeper as Keeper
     from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
     from ._kill_script import parse_kill_report as parse_kill_report
+    from ._killer import kill_until_found as kill_until_found
     from ._launch import Channel as Channel
     from ._launch import Emit as Emit
     from ._launch import Launch as Launch
@@ -102,6 +109,7 @@ if TYPE_CHECKING:
     from ._launch import StdinSource as StdinSource
     from ._launch import Stream as Stream
     from ._launch import SupportsPump as SupportsPump
+    from ._marks import EndMarks as EndMarks
     from ._options import BackendOptions as BackendOptions
     from ._options import options_from_arguments as options_from_arguments
     from ._options import options_from_environment as options_from_environment
@@ -117,6 +125,8 @@ if TYPE_CHECKING:
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
     from ._staged import StagedEnvironment as StagedEnvironment
+    from ._staged_call import within as within
+    from ._validate import check_variables as check_variables
     from .files import Change as Change
     from .files import Files as Files
     from .files import FileStat as FileStat

@@ -130,7 +130,7 @@ def _launch_of(
 ) -> Launch:
     env = _variables(command) if carriage.env else {}
     cwd = command.cwd if carriage.cwd else None
-    return Launch(script, args, env, cwd, command.user, stdin, command.id)
+    return Launch(script, args, env, cwd, command.user, stdin, command.id, command.timeout)
 
 
 def _variables(command: Command) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from ._command import Command
@@ -16,6 +17,35 @@ if TYPE_CHECKING:
 _WITHIN = 5.0
 """Seconds for the script, on top of the grace, after which the kill is unconfirmed."""
 _LONGEST_GRACE = 3600.0
+_AGAIN = 0.01
+"""Seconds between two looks for a command that is still being started."""
+
+
+def kill_until_found(
+    kill: Callable[[], KillReport | None],
+    ended: Callable[[], bool],
+    exists: Callable[[], bool] = lambda: True,
+    *,
+    within: float,
+) -> KillReport | None:
+    """Kill again while nothing was found and the command has not ended: services answer a start too early.
+
+    Args:
+        kill: Kills once.
+        ended: Whether the command has ended.
+        exists: Whether the service tells of a process of the command.
+        within: Seconds for a process that exists to be found by its environment.
+    """
+    settled: float | None = None
+    while True:
+        report = kill()
+        if report is None or report.killed or ended():
+            return report
+        if settled is None and exists():
+            settled = time.monotonic() + within
+        if settled is not None and time.monotonic() > settled:
+            return report
+        time.sleep(_AGAIN)
 
 
 def kill_from_inside(

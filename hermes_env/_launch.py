@@ -41,6 +41,8 @@ class Launch:
         stdin: What the framework will write to the channel. None means end-of-file at once. Informative: a channel
             gets the bytes through `Channel.write`; only staged environments read it.
         id: 32 hexadecimal digits, unique to this command.
+        timeout: Seconds that the caller gives the command; None is no limit. The framework ends it itself: a backend
+            may tell its service to end it some time later, in case that this client is gone by then.
     """
 
     script: str
@@ -50,6 +52,7 @@ class Launch:
     user: str | None = None
     stdin: StdinSource | None = field(default=None, repr=False)
     id: str = ""
+    timeout: float | None = None
 
     def argv(self) -> list[str]:
         """The command line that runs this launch in any POSIX userland."""

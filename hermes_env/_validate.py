@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ._codec import encode_lossless
-from ._errors import InvalidArgument
+from ._errors import InvalidArgument, PayloadTooLarge
 
 MAX_ARGUMENT = 131_071
 """Bytes of one argument that Linux can start a program with: MAX_ARG_STRLEN is 131,072, the final NUL included."""
+_MAX_ENVIRONMENT = 1_500_000
+"""Bytes of all variables: a quarter of the default 8 MiB stack, less arguments and what the environment has itself."""
 _FOR_EVER = 1e9
 """Seconds, 31 years: over what waits of the system take, and no limit in practice."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -114,3 +116,19 @@ def check_size(argument: str, size: int) -> int:
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise InvalidArgument(argument, f"must be a number of bytes >= 0, not {size!r}")
     return size
+
+
+def check_variables(env: Mapping[str, str]) -> None:
+    """Refuse variables that the kernel would refuse after a service has accepted them: its complaint would be output.
+
+    Raises:
+        PayloadTooLarge: One, or all together, are over what Linux takes for a program.
+    """
+    total = 0
+    for name, value in env.items():
+        size = len(name) + 1 + len(encode_lossless(value))
+        total += size + 9
+        if size > MAX_ARGUMENT:
+            raise PayloadTooLarge(f"env[{name!r}]: {size} bytes; Linux takes {MAX_ARGUMENT} for one variable")
+    if total > _MAX_ENVIRONMENT:
+        raise PayloadTooLarge(f"env: {total} bytes of variables; {_MAX_ENVIRONMENT} can be carried")

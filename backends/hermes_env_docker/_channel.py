@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from ._frames import EndMark, FrameReader
+from ._frames import FrameReader
 
 if TYPE_CHECKING:
+    from hermes_env import EndMarks
+
     from ._client import Hijacked
 
 Stream = Literal["stdout", "stderr"]
@@ -55,7 +57,7 @@ class ExecChannel:
         self,
         connection: Hijacked,
         *,
-        secret: str,
+        marks: EndMarks,
         user: str | None,
         with_stdin: bool,
         drain: Drain,
@@ -70,7 +72,7 @@ class ExecChannel:
         self._inspect, self._explain = inspect, explain
         self._intact = intact
         self._reader = FrameReader(connection.early)
-        self._marks: dict[Stream, EndMark] = {"stdout": EndMark(secret), "stderr": EndMark(secret)}
+        self._marks = marks
         self._started = False
         self._stdin_open = with_stdin
         self._drain = drain
@@ -173,9 +175,9 @@ class ExecChannel:
             stream: Stream = "stderr" if number == 2 else "stdout"
             if number not in (1, 2) or not self._belongs_to_command(data):
                 raise self._explain(data.decode("utf-8", "replace").strip())
-            if own := self._marks[stream].feed(data):
+            if own := self._marks.feed(stream, data):
                 emit(stream, own)
-        if self._drain_until is None and self._status() is not None:
+        if self._drain_until is None and self._marks.status is not None:
             self._drain_until = time.monotonic() + self._drain.seconds()
 
     def _belongs_to_command(self, data: bytes) -> bool:
@@ -196,9 +198,8 @@ class ExecChannel:
     def _end(self, emit: Emit) -> None:
         if self._reader.torn:
             raise ConnectionError("the connection to the engine was cut inside a frame")
-        for stream, mark in self._marks.items():
-            if rest := mark.rest():
-                emit(stream, rest)
+        for stream, rest in self._marks.rest():
+            emit(stream, rest)
 
     def _drain_left(self) -> float | None:
         return None if self._drain_until is None else self._drain_until - time.monotonic()
@@ -212,14 +213,9 @@ class ExecChannel:
 
     # -- end ------------------------------------------------------------------------------------------------------
 
-    def _status(self) -> int | None:
-        """The command's exit code when both streams have said that they are complete."""
-        out, err = self._marks["stdout"].status, self._marks["stderr"].status
-        return out if err is not None else None
-
     def exit_status(self) -> int:
         """The exit code from the end marks; without them, only what was killed by a signal has a known end."""
-        status = self._status()
+        status = self._marks.status
         if status is not None:
             return status
         end = time.monotonic() + _SETTLE
@@ -242,7 +238,7 @@ class ExecChannel:
     def ended(self) -> bool:
         """Whether the command has ended, or its end cannot be learned."""
         try:
-            return self._gone or self._status() is not None or not self._inspect()["Running"]
+            return self._gone or self._marks.status is not None or not self._inspect()["Running"]
         except ConnectionError:
             return True
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import errno
-import secrets
-import time
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,17 +11,18 @@ from hermes_env import (
     BackendUnavailable,
     BaseEnvironment,
     Capabilities,
+    EndMarks,
     EnvironmentGone,
     HermesEnvError,
     InvalidArgument,
     LazyOptions,
-    PayloadTooLarge,
     Unsupported,
+    check_variables,
+    kill_until_found,
 )
 
 from . import _archive, _client, _container, _pull
 from ._channel import Drain, ExecChannel
-from ._frames import WRAPPER
 from ._watcher import Watchers
 
 if TYPE_CHECKING:
@@ -36,12 +34,6 @@ if TYPE_CHECKING:
 
 _START = 1.0
 """Seconds for a process that the engine has told of to become the command, and to be found by its environment."""
-_AGAIN = 0.01
-"""Seconds between two looks for a command that the engine is still starting."""
-_MAX_VARIABLE = 131_071
-"""Bytes of ``NAME=value``: Linux caps one string of an environment at 131,072 bytes, its final NUL included."""
-_MAX_ENVIRONMENT = 1_500_000
-"""Bytes of all variables: a quarter of the default 8 MiB stack, less the arguments and the image's own variables."""
 
 
 class DockerEnvironment(BaseEnvironment):
@@ -171,19 +163,19 @@ class DockerEnvironment(BaseEnvironment):
     # -- commands -------------------------------------------------------------------------------------------------
 
     def _launch(self, launch: Launch) -> Channel:
-        _check_variables(launch.env)
-        secret = secrets.token_hex(16)
+        check_variables(launch.env)
+        marks = EndMarks()
         with_stdin = launch.stdin is not None
-        argv = ["/bin/sh", "-c", WRAPPER, "sh", secret, launch.script, "sh", *launch.args]
         # The keeper sees the end of the client that made its container; others need a watcher, and so does the client
         # whose engine was started anew under the container.
-        marks = {} if self._keeper and not self._keeper.ended() else self._watchers.watch(launch.user)
-        exec_id = self._create_exec(argv, launch.user, {**launch.env, **marks}, with_stdin=with_stdin)
+        watch = {} if self._keeper and not self._keeper.ended() else self._watchers.watch(launch.user)
+        variables = {**launch.env, **watch}
+        exec_id = self._create_exec(marks.argv(launch), launch.user, variables, with_stdin=with_stdin)
         with _client.dispatch_errors(f"start of a command in container {self._container[:12]}"):
             connection = _client.Hijacked(self._api.exec_start(exec_id, socket=True))
         return ExecChannel(
             connection,
-            secret=secret,
+            marks=marks,
             user=launch.user,
             with_stdin=with_stdin,
             drain=self._drain,
@@ -216,16 +208,9 @@ class DockerEnvironment(BaseEnvironment):
         """Kill from inside, again while nothing was found: the engine answers a start before the process exists."""
         assert isinstance(channel, ExecChannel)
         channel.killed = True
-        settled: float | None = None
-        while True:
-            report = self._kill_once(command_id, channel, grace)
-            if report is None or report.killed or channel.ended():
-                return report
-            if settled is None and channel.has_process():
-                settled = time.monotonic() + _START
-            if settled is not None and time.monotonic() > settled:
-                return report
-            time.sleep(_AGAIN)
+        return kill_until_found(
+            lambda: self._kill_once(command_id, channel, grace), channel.ended, channel.has_process, within=_START
+        )
 
     def _kill_once(self, command_id: str, channel: ExecChannel, grace: float) -> KillReport | None:
         """By the keeper, which needs no new process, where it may signal the command; else by a second exec."""
@@ -309,19 +294,3 @@ class DockerEnvironment(BaseEnvironment):
         except HermesEnvError:
             return False
         return True
-
-
-def _check_variables(env: Mapping[str, str]) -> None:
-    """Refuse what the kernel would refuse after the engine has accepted it: its complaint would be output.
-
-    Raises:
-        PayloadTooLarge: Nothing was started.
-    """
-    total = 0
-    for name, value in env.items():
-        size = len(name) + 1 + len(value.encode("utf-8", "surrogateescape"))
-        total += size + 9
-        if size > _MAX_VARIABLE:
-            raise PayloadTooLarge(f"env[{name!r}]: {size} bytes; Linux takes {_MAX_VARIABLE} for one variable")
-    if total > _MAX_ENVIRONMENT:
-        raise PayloadTooLarge(f"env: {total} bytes of variables; {_MAX_ENVIRONMENT} can be carried")

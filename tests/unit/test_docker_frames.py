@@ -1,4 +1,4 @@
-"""Frames and end marks of the docker backend, however the connection cuts them."""
+"""Frames of the docker backend, however the connection cuts them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,8 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_env_docker._frames import EndMark, FrameReader
-
-SECRET = "0123456789abcdef" * 2
-PIECES = st.lists(st.integers(1, 9000), min_size=1, max_size=30)
-
-
-def cut(data: bytes, sizes: list[int]) -> list[bytes]:
-    """The data in pieces of these sizes, over and over."""
-    pieces, at, index = [], 0, 0
-    while at < len(data):
-        pieces.append(data[at : at + sizes[index % len(sizes)]])
-        at += len(pieces[-1])
-        index += 1
-    return pieces
+from hermes_env_docker._frames import FrameReader
+from tests.unit.pieces import PIECES, cut
 
 
 @given(
@@ -51,23 +39,3 @@ def _whole_prefixes(frames: list[tuple[int, bytes]]) -> list[bytes]:
     for stream, data in frames:
         prefixes.append(prefixes[-1] + struct.pack(">BxxxL", stream, len(data)) + data)
     return prefixes
-
-
-@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 255), PIECES)
-def test_end_mark_is_taken_out(before: bytes, after: bytes, code: int, sizes: list[int]) -> None:
-    """What comes before and after the mark is untouched, and the mark's code is found."""
-    mark, got = EndMark(SECRET), b""
-    small = [size % 40 + 1 for size in sizes]
-    for piece in cut(before + b"\x1e" + SECRET.encode() + b" %d\n" % code + after, small):
-        got += mark.feed(piece)
-    assert (got + mark.rest(), mark.status) == (before + after, code)
-
-
-@given(st.integers(0, 34), PIECES)
-def test_half_a_mark_is_output(length: int, sizes: list[int]) -> None:
-    """A stream that ends inside what looks like a mark keeps those bytes, and has no status."""
-    data = b"text" + (b"\x1e" + SECRET.encode() + b" ")[:length]
-    mark, got = EndMark(SECRET), b""
-    for piece in cut(data, [size % 40 + 1 for size in sizes]):
-        got += mark.feed(piece)
-    assert (got + mark.rest(), mark.status) == (data, None)

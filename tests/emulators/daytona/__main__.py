@@ -5,6 +5,9 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
-from tests.emulators.daytona._main import main
+from tests.emulators._command import run
+from tests.emulators.daytona._server import serve
+from tests.emulators.daytona._switches import Switches
+from tests.emulators.daytona.client import Emulator
 
-sys.exit(main(sys.argv[1:]))
+sys.exit(run(sys.argv[1:], Emulator, Switches(), serve))

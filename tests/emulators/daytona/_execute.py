@@ -11,10 +11,10 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ._namespace import children
+from tests.emulators._namespace import children
 
 if TYPE_CHECKING:
-    from ._namespace import Namespace
+    from tests.emulators._namespace import Namespace
 
 _SHELLS = {
     "zsh": ("/usr/bin/zsh", "/bin/zsh"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
 import shutil
-import signal
 import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._namespace import Namespace, available
+from tests.emulators._namespace import Namespace, available
+from tests.emulators._processes import kill_marked, marked
 
 MARK = "DAYTONA_SANDBOX_ID"
 """Variable that the daemon gives every process of a sandbox; by it this emulator finds what it has to end."""
@@ -73,11 +72,7 @@ class Sandbox:
         if self.namespace is not None:
             self.namespace.end()
             self.namespace = None
-        while hits := pids_of(self.id):
-            for pid in hits:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.005)
+        kill_marked(MARK, self.id)
 
     def to_json(self, toolbox_url: str) -> dict[str, Any]:
         """What the control plane answers."""
@@ -139,15 +134,7 @@ def destroy(sandbox: Sandbox) -> None:
 
 def pids_of(identity: str) -> list[int]:
     """Processes with the mark of this sandbox."""
-    wanted = f"{MARK}={identity}".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-            if wanted in file.read().split(b"\0"):
-                found.append(int(name))
-    return found
+    return marked(MARK, identity)
 
 
 def _stamp(moment: float) -> str:

@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from ._answers import Refusal
-from ._faults import Faults, Log
+from tests.emulators._faults import Faults, Log
+from tests.emulators._http import KINDS, Refusal
+
 from ._sandboxes import Sandbox, destroy, pids_of
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ class State:
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
-    background: set[Awaitable[Any]] = field(default_factory=set)
-    """Work whose client was dropped."""
     notify: Callable[..., Awaitable[Any]] | None = None
     runners: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2048, "run"))
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of faults that it knows."""
+        return KINDS | {"replay"}
 
     def find(self, id_or_name: str) -> Sandbox:
         """A sandbox.
@@ -102,9 +106,6 @@ class State:
         """Everything that a test may ask."""
         chosen = [box for box in self.sandboxes.values() if sandbox in ("", box.id)]
         return {
-            "switches": asdict(self.switches),
-            "counts": self.log.counts(sandbox),
-            "log": [entry for entry in self.log.entries if sandbox in ("", entry["sandbox"])],
             "sandboxes": {
                 box.id: {**self.json(box), "root": box.root, "home": box.home, "pids": pids_of(box.id)}
                 for box in chosen

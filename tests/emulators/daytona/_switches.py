@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from tests.emulators._switches import SwitchSet
 
 SDK_VERSION = "0.226.1"
 """Release of the SDK that this emulator was read from and is tested with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(SwitchSet):
     """What this emulator imitates. Sources: *SDK* is release 0.226.1, *daemon* the public release v0.190.0."""
 
     isolated: bool = True
@@ -40,14 +42,3 @@ class Switches:
     """Minutes until an idle sandbox is stopped when the client names none. Docs: v0 sandbox management."""
     max_sandboxes: int = 0
     """More sandboxes than this are refused by 403; 0 is no limit. Docs: resource tiers."""
-
-    def changed(self, values: dict[str, Any]) -> Switches:
-        """A copy with these switches set.
-
-        Raises:
-            ValueError: An unknown switch.
-        """
-        unknown = set(values) - {field.name for field in fields(self)}
-        if unknown:
-            raise ValueError(f"unknown switches: {', '.join(sorted(unknown))}")
-        return replace(self, **values)

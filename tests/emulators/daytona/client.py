@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import subprocess
-import sys
-import urllib.request
-from typing import Any, Self
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+from tests.emulators._client import EmulatorClient
 
 
-class Emulator:
-    """A running emulator; ``with`` ends it and everything that it started.
+class Emulator(EmulatorClient):
+    """A running emulator of Daytona; see `EmulatorClient` for what can be asked of it."""
 
-    Args:
-        user: User that server and commands run as; needs root.
-        **switches: See `_switches.Switches`.
-    """
-
-    def __init__(self, *, user: str | None = None, **switches: Any) -> None:
-        arguments = [f"--switch={name}={json.dumps(value)}" for name, value in switches.items()]
-        if user is not None:
-            arguments.append(f"--user={user}")
-        # stdin is the lifeline: when this process ends in any way, the guard sees its end and clears up. A session of
-        # its own keeps the terminal's Ctrl-C away from it.
-        self._guard = subprocess.Popen(
-            [sys.executable, _HERE, "--guard", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert self._guard.stdout is not None
-        line = self._guard.stdout.readline()
-        if not line:
-            self.close()
-            raise RuntimeError("the emulator did not start; its own message is above")
-        facts = json.loads(line)
-        self.url: str = facts["url"]
-        self.key: str = facts["key"]
-        self.root: str = facts["root"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End it; returns when every process is gone."""
-        assert self._guard.stdin is not None
-        assert self._guard.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._guard.stdin.close()
-        self._guard.stdout.close()
-        self._guard.wait()
+    program = os.path.dirname(os.path.abspath(__file__))
 
     @property
-    def pid(self) -> int:
-        """The guard's process id."""
-        return self._guard.pid
+    def key(self) -> str:
+        """The only API key that it accepts."""
+        return str(self.facts["key"])
 
     @property
     def api_url(self) -> str:
@@ -78,58 +32,3 @@ class Emulator:
             # httpx honours proxies for file transfers, and loopback is not exempt by itself.
             "NO_PROXY": "127.0.0.1,localhost",
         }
-
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_emulator/{path}", data, method=method)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request) as answer:
-            return json.loads(answer.read())
-
-    def fail(self, endpoint: str, kind: str, value: float = 0.0, **more: Any) -> None:
-        """A fault to come; see `_faults.Fault`."""
-        self._ask("POST", "faults", {"endpoint": endpoint, "kind": kind, "value": value, **more})
-
-    def heal(self) -> None:
-        """Forget faults to come and release what is held."""
-        self._ask("DELETE", "faults")
-
-    def release(self) -> None:
-        """Let held requests go on."""
-        self._ask("POST", "release")
-
-    def wait_held(self, endpoint: str, count: int = 1, timeout: float = 30.0) -> None:
-        """Wait until requests are held by a fault.
-
-        Raises:
-            TimeoutError: None came.
-        """
-        if not self._ask("GET", f"held?endpoint={endpoint}&count={count}&timeout={timeout}")["held"]:
-            raise TimeoutError(f"no {endpoint} request was held within {timeout} s")
-
-    def switch(self, **switches: Any) -> None:
-        """Change switches while it runs."""
-        self._ask("PUT", "switches", switches)
-
-    def counts(self, sandbox: str = "") -> dict[str, int]:
-        """Requests by endpoint since the last `forget`."""
-        counts: dict[str, int] = self._ask("GET", f"state?sandbox={sandbox}")["counts"]
-        return counts
-
-    def log(self, sandbox: str = "") -> list[dict[str, Any]]:
-        """Requests in order of arrival since the last `forget`, with sizes, status and the text of commands."""
-        log: list[dict[str, Any]] = self._ask("GET", f"state?sandbox={sandbox}")["log"]
-        return log
-
-    def forget(self) -> None:
-        """Count from nothing again."""
-        self._ask("DELETE", "log")
-
-    def sandboxes(self) -> dict[str, dict[str, Any]]:
-        """Every sandbox by id, with its directory and its processes."""
-        sandboxes: dict[str, dict[str, Any]] = self._ask("GET", "state")["sandboxes"]
-        return sandboxes
-
-    def vanish(self, sandbox: str, state: str = "destroyed") -> None:
-        """The provider takes a sandbox away (``destroyed``), or stops it, without being asked."""
-        self._ask("POST", f"sandboxes/{sandbox}/vanish?state={state}")

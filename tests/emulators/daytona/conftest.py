@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from daytona import Daytona, DaytonaConfig, Sandbox
@@ -27,7 +26,7 @@ def client(emulator: Emulator) -> Daytona:
 @pytest.fixture
 def switched(emulator: Emulator) -> Iterator[Callable[..., None]]:
     """Set switches for one test."""
-    before: dict[str, Any] = emulator._ask("GET", "state")["switches"]
+    before = emulator.switches
     yield emulator.switch
     emulator.switch(**before)
 

@@ -27,7 +27,7 @@ from daytona import (
 from tests.emulators.daytona._sandboxes import pids_of
 from tests.emulators.daytona._switches import SDK_VERSION
 from tests.emulators.daytona.client import Emulator
-from tests.emulators.daytona.waiting import until
+from tests.emulators.waiting import until
 
 Switched = Callable[..., None]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -152,7 +152,7 @@ def test_nothing_outlives_a_killed_client(tmp_path: object) -> None:
 
 
 def _below(pid: int) -> list[int]:
-    from tests.emulators.daytona._guard import descendants
+    from tests.emulators._guard import descendants
 
     deadline = time.monotonic() + 30
     while len(found := descendants(pid)) < 3 and time.monotonic() < deadline:

@@ -11,7 +11,7 @@ import pytest
 from hermes_env import BackendUnavailable, CommandFailed, open_environment
 from hermes_env_daytona import DaytonaEnvironment
 from tests.emulators.daytona.client import Emulator
-from tests.emulators.daytona.waiting import until
+from tests.emulators.waiting import until
 from tests.integration.daytona.conftest import Open
 
 

@@ -30,8 +30,11 @@ RUNTIMES = {
     "runtime-deepagents.md": "deepagents",
 }
 """Pages whose examples run in the venv of an agent runtime."""
-EMULATED = [sys.executable, str(ROOT / "tests/emulators/daytona"), "--"]
-"""Runs a program with an emulator to talk to."""
+EMULATED = {
+    f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"]
+    for name in ("daytona", "modal", "vercel")
+}
+"""Runs the programs of a page with an emulator to talk to."""
 
 
 def blocks(*languages: str) -> list[object]:
@@ -73,8 +76,8 @@ def surroundings(page: Path, folder: Path) -> Iterator[tuple[list[str], dict[str
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "XDG_STATE_HOME": str(folder / "state"),
     }
-    if page.name == "daytona.md":
-        yield EMULATED, variables
+    if page.name in EMULATED:
+        yield EMULATED[page.name], variables
     elif page.name == "ssh.md":
         if reason := sshd.missing():
             pytest.skip(reason)

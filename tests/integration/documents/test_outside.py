@@ -91,8 +91,8 @@ def outside(page: Path, folder: Path) -> Iterator[tuple[list[str], dict[str, str
         "FILES": str(folder),
     }
     with contextlib.ExitStack() as stack:
-        if page.name == "daytona.md":
-            yield EMULATED, variables
+        if page.name in EMULATED:
+            yield EMULATED[page.name], variables
         elif page.name == "docker.md":
             yield [], {**variables, **stack.enter_context(_engine())}
         elif page.name == "ssh.md":

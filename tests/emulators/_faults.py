@@ -5,21 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-Kind = Literal[
-    "delay",
-    "status",
-    "drop_before",
-    "drop_during",
-    "drop_after",
-    "abort",
-    "throttle",
-    "hold_before",
-    "hold_inside",
-    "hold_after",
-    "replay",
-]
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -28,24 +14,26 @@ class Fault:
 
     Attributes:
         endpoint: Name of an endpoint, or ``*``.
-        kind: ``delay``: wait `value` seconds first. ``status``: answer `value` without doing anything. ``drop_before``
-            and ``drop_after``: close the connection before, or after, the work; ``drop_during``: `value` seconds after
-            the work began, which goes on. ``abort``: after `value` bytes of the body of an upload or of the answer of a
-            download. ``throttle``: `value` bytes a second.
-            ``hold_before`` and ``hold_after``: wait for a release before, or after, the work. ``hold_inside``: after
-            `value` bytes of an upload. ``replay``: the proxy sends the request on twice.
+        kind: What happens; each emulator names the kinds that it knows. Common ones: ``delay``: wait `value` seconds
+            first. ``status``: answer `value` without doing anything. ``drop_before`` and ``drop_after``: close the
+            connection before, or after, the work; ``drop_during``: `value` seconds after the work began, which goes
+            on. ``abort``: after `value` bytes of an upload or of the answer of a download. ``throttle``: `value` bytes
+            a second. ``hold_before`` and ``hold_after``: wait for a release before, or after, the work.
+            ``hold_inside``: after `value` bytes of an upload. ``replay``: the proxy sends the request on twice.
         value: Its number.
         times: How many requests it meets; -1 is all.
         skip: How many it lets pass first.
+        code: The vendor's code in the answer of a ``status``.
         reset: The connection is reset instead of closed.
         sandbox: Meets only this sandbox.
     """
 
     endpoint: str
-    kind: Kind
+    kind: str
     value: float = 0.0
     times: int = 1
     skip: int = 0
+    code: str = "EMULATED"
     reset: bool = False
     sandbox: str = ""
 

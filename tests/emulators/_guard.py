@@ -17,16 +17,22 @@ _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of <linux/prctl.h>: orphans below come to this process."""
 
 
-def guard(arguments: list[str]) -> int:
-    """Run the server until stdin ends, a signal comes or the server dies; then end everything below."""
+def guard(program: str, arguments: list[str]) -> int:
+    """Run a program as server until stdin ends, a signal comes or the server dies; then end everything below.
+
+    Args:
+        program: What Python runs. It is given ``--server FD`` and writes one line of JSON to that descriptor when it
+            is ready; this line goes to stdout. Its member ``root`` names a directory to remove in the end.
+        arguments: What it is given besides.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: os.write(wake_write, b"x"))
     ready_read, ready_write = os.pipe()
-    program = [sys.executable, os.path.dirname(os.path.abspath(__file__)), "--server", str(ready_write), *arguments]
-    server = subprocess.Popen(program, stdin=subprocess.DEVNULL, pass_fds=[ready_write])
+    argv = [sys.executable, program, "--server", str(ready_write), *arguments]
+    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[ready_write])
     os.close(ready_write)
     root = None
     try:

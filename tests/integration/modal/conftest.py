@@ -1,0 +1,83 @@
+"""Sandboxes on the emulator, or live ones with ``HERMES_ENV_LIVE=modal`` and a token."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hermes_env import BaseEnvironment, open_environment
+from tests.emulators.modal.client import Emulator
+
+LIVE = os.environ.get("HERMES_ENV_LIVE") == "modal"
+LIVE_OPTIONS: dict[str, Any] = {"app": "hermes-env-tests", "ttl": 2400, "idle_timeout": 300}
+"""A live sandbox lasts forty minutes at most, and goes when it is idle."""
+Open = Callable[..., BaseEnvironment]
+
+
+@contextlib.contextmanager
+def at(emulator: Emulator | None) -> Iterator[None]:
+    """The SDK's clients that are made meanwhile are for this emulator; None leaves everything as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ({} if emulator is None else emulator.environ).items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Emulator | None]:
+    """One emulator for all tests that need no faults and no switches; None when they run live."""
+    if LIVE:
+        yield None
+        return
+    with Emulator() as running:
+        yield running
+
+
+@pytest.fixture
+def opened(shared: Emulator | None) -> Iterator[Open]:
+    """Opens sandboxes, and closes them after the test."""
+    with at(shared):
+        yield from opener(LIVE_OPTIONS if shared is None else {})
+
+
+def opener(common: dict[str, Any]) -> Iterator[Open]:
+    """Opens sandboxes with these options; the second step closes them."""
+    made: list[BaseEnvironment] = []
+
+    def open_one(**settings: Any) -> BaseEnvironment:
+        env = open_environment("modal", **{**common, **settings})
+        made.append(env)
+        return env
+
+    yield open_one
+    for env in made:
+        env.close()
+
+
+@pytest.fixture
+def env(opened: Open) -> BaseEnvironment:
+    """A sandbox of its own."""
+    return opened()
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[Emulator]:
+    """An emulator for tests with faults and switches; live there are none."""
+    if LIVE:
+        pytest.skip("needs the emulator's faults")
+    with Emulator() as running:
+        yield running
+
+
+@pytest.fixture
+def faulty(emulator: Emulator) -> Iterator[Open]:
+    """Opens sandboxes of the emulator with faults; the faults are forgotten before they are closed."""
+    with at(emulator):
+        opening = opener({})
+        yield next(opening)
+        emulator.heal()
+        next(opening, None)
