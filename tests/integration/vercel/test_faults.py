@@ -326,7 +326,7 @@ def test_where_the_kill_script_cannot_run_the_service_kills(faulty: Open, emulat
     with pytest.raises(CommandCancelled) as caught:
         process.wait(60)
     counts = emulator.counts(name_of(env))
-    assert counts["commands"] == 1 and counts["kill"] == 1
+    assert counts["commands"] == 1 and counts["kill"] >= 1
     assert caught.value.result.kill_unconfirmed is False
     until(lambda: pids(emulator, env) == [] and staged(env) == [])
 
@@ -409,8 +409,8 @@ def test_a_stopped_session_is_never_resumed(faulty: Open, emulator: Emulator, an
     """A session that the provider stops takes its command along, whose outcome is unknown; it is not started again."""
     env = faulty()
     emulator.switch(stopped=answer, stopped_stream=stream)
-    process = env.start("echo ran; sleep 600")
-    until(lambda: process.state == "dispatched")
+    process = env.start(": >up; sleep 600")
+    until(lambda: env.exec("[ -e up ]").ok)
     emulator.forget()
     emulator.vanish(name_of(env), "stopped")
     with pytest.raises(OutcomeUnknown):
