@@ -123,22 +123,20 @@ ADAPTERS = ROOT / "hermes_env" / "adapters"
 def test_an_adapter_is_thin_and_uses_public_names(path: Path) -> None:
     """An adapter to an agent runtime has at most 200 lines; it imports public names, and no other adapter."""
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 200
-    name = path.relative_to(ADAPTERS).parts[0].removesuffix(".py")
-    family = name.lstrip("_").partition("_")[0] if name.startswith("_") else name
-    own = (f"hermes_env.adapters.{family}", f"hermes_env.adapters._{family}_")
+    own = ".".join(["hermes_env", "adapters", path.relative_to(ADAPTERS).parts[0].removesuffix(".py")])
     for origin, names, _ in imports(path, "hermes_env"):
-        if top(origin) != "hermes_env" or origin.startswith(own):
+        if top(origin) != "hermes_env" or origin == own or origin.startswith(f"{own}."):
             continue
-        foreign = [each for each in names if not each.startswith(f"_{family}_")]
-        assert not [part for part in (*origin.split("."), *foreign) if part.startswith("_")], f"{path}: {origin}"
+        assert not [part for part in (*origin.split("."), *names) if part.startswith("_")], f"{path} imports {origin}"
         assert not origin.startswith("hermes_env.adapters."), f"{path} imports {origin}"
 
 
 def test_nothing_imports_an_adapter() -> None:
-    """Agent runtimes, or their users, ask for adapters; nothing else does, but the command that is one."""
+    """Agent runtimes, or their users, ask for adapters; nothing else does, but the command line that serves one."""
+    serving = ROOT / "hermes_env" / "_cli" / "_mcp.py"
     for package in sorted(OURS):
         for path in modules(package):
-            if ADAPTERS not in path.parents and path != ADAPTERS.parent / "_cli" / "_mcp.py":
+            if ADAPTERS not in path.parents and path != serving:
                 assert not any(origin.startswith("hermes_env.adapters") for origin, _, _ in imports(path, package)), (
                     path
                 )
