@@ -31,12 +31,13 @@ STAND_INS: tuple[tuple[str, str, str], ...] = (
     (r"^pip install 'hermes-env\[([\w,]+)\]'", rf"{PIP} '{ROOT}[\1]'", "not published: this project, with that extra"),
     (r"^pip install -e '\.\[([\w,]+)\]'", rf"{PIP} '{ROOT}[\1]'", "the tests' own installation stays as it is"),
     (r"^(hermes-env conformance \S+.*)", rf"\1 {SHORT}", "whole runs are tests/integration/*/test_conformance.py"),
-    (r"^(python tests/emulators/daytona -- hermes-env conformance daytona)", rf"\1 {SHORT} ", "the same"),
+    (r"^(python tests/emulators/(\w+) -- hermes-env conformance \2)", rf"\1 {SHORT} ", "the same"),
     (
         r"((?:^|\s)(?:python -m )?pytest )",
         r"\1--collect-only ",
         "these tests run by themselves; live ones need an account",
     ),
+    (r"(MODAL_TOKEN_\w+)=a[ks]-…", r'\1="$\1"', "the token of the emulator"),
     (r"DAYTONA_API_KEY=(?:dtn_)?…", 'DAYTONA_API_KEY="$DAYTONA_API_KEY"', "the key of the emulator"),
     (r"^sudo apt-get install -y", "apt-get install --simulate", "a test installs nothing on its machine"),
     (r"=(ci_key|ci_known_hosts)\b", r'="$FILES"/\1', "the key files of the reader's CI"),
@@ -91,8 +92,8 @@ def outside(page: Path, folder: Path) -> Iterator[tuple[list[str], dict[str, str
         "FILES": str(folder),
     }
     with contextlib.ExitStack() as stack:
-        if page.name == "daytona.md":
-            yield EMULATED, variables
+        if page.name in EMULATED:
+            yield EMULATED[page.name], variables
         elif page.name == "docker.md":
             yield [], {**variables, **stack.enter_context(_engine())}
         elif page.name == "ssh.md":
