@@ -24,6 +24,7 @@ _EXPORTS = {
     "Emit": "_launch",
     "EndMarks": "_marks",
     "EnvironmentGone": "_errors",
+    "EnvironmentPool": "_pool",
     "ExecResult": "_result",
     "FORKLESS_KILL": "_kill_script",
     "FileChanged": "_errors",
@@ -33,6 +34,7 @@ _EXPORTS = {
     "HermesEnvError": "_errors",
     "InvalidArgument": "_errors",
     "KILL_SCRIPT": "_kill_script",
+    "Keeper": "_keeper",
     "KillReport": "_kill_script",
     "Launch": "_launch",
     "LazyOptions": "_hooks",
@@ -40,10 +42,14 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "PoolExhausted": "_errors",
+    "PoolStats": "_pool",
     "Probe": "_probe",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
+    "Session": "_session",
+    "SessionLost": "_errors",
     "StagingError": "_errors",
     "StagedEnvironment": "_staged",
     "StdinLike": "_launch",
@@ -69,6 +75,7 @@ _EXPORTS = {
     "options_from_arguments": "_options",
     "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
+    "within": "_staged_call",
 }
 
 if TYPE_CHECKING:
@@ -87,13 +94,16 @@ if TYPE_CHECKING:
     from ._errors import InvalidArgument as InvalidArgument
     from ._errors import OutcomeUnknown as OutcomeUnknown
     from ._errors import PayloadTooLarge as PayloadTooLarge
+    from ._errors import PoolExhausted as PoolExhausted
     from ._errors import RollbackFailed as RollbackFailed
+    from ._errors import SessionLost as SessionLost
     from ._errors import StagingError as StagingError
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
     from ._errors import VerificationError as VerificationError
     from ._heredoc import HeredocEnvironment as HeredocEnvironment
     from ._hooks import LazyOptions as LazyOptions
+    from ._keeper import Keeper as Keeper
     from ._kill_script import FORKLESS_KILL as FORKLESS_KILL
     from ._kill_script import KILL_SCRIPT as KILL_SCRIPT
     from ._kill_script import KillReport as KillReport
@@ -112,6 +122,8 @@ if TYPE_CHECKING:
     from ._options import options_from_environment as options_from_environment
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._pool import EnvironmentPool as EnvironmentPool
+    from ._pool import PoolStats as PoolStats
     from ._probe import Probe as Probe
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
@@ -121,7 +133,9 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._session import Session as Session
     from ._staged import StagedEnvironment as StagedEnvironment
+    from ._staged_call import within as within
     from ._validate import check_variables as check_variables
     from .files import Change as Change
     from .files import Files as Files

@@ -112,6 +112,10 @@ class BackendHooks:
         """When the provider ends the environment by itself; None when it does not."""
         return None
 
+    def _credentials(self) -> str | None:
+        """Where the credentials of this environment came from, never what they are; `hermes-env doctor` shows it."""
+        return None
+
     def _probes(self, patience: float) -> Sequence[Probe]:  # noqa: ARG002 - for the backends that have questions
         """Questions about the provider that only its live service answers, for ``hermes-env probe``.
 

@@ -80,6 +80,19 @@ class StagedEnvironment(BaseEnvironment):
         """
         raise NotImplementedError
 
+    def _stage_sized(self, path: str, chunks: Iterator[bytes], size: int) -> None:  # noqa: ARG002 - for SDKs that ask
+        """Upload a large file whose length is known; worth filling in where the SDK needs that beforehand.
+
+        Args:
+            path: As for `_stage`.
+            chunks: As for `_stage`.
+            size: Bytes that the caller's stdin said it has. A file may have shrunk or grown since: fail, or take it.
+
+        Raises:
+            Exception: As `_stage`.
+        """
+        self._stage(path, chunks)
+
     def _stage_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Upload several small files; worth filling in where the SDK takes them in one request.
 

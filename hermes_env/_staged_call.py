@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -65,3 +66,34 @@ def bounded(work: Callable[[], T], seconds: float) -> T:
     if not call.wait(seconds):
         raise ConnectionError(f"the backend did not answer within {seconds:g} s")
     return call.result()
+
+
+def within(seconds: float, what: str, work: Callable[[], T], late: Callable[[T], object] | None = None) -> T:
+    """Do `work` on a thread of its own, and wait `seconds` at most: for SDKs whose own deadlines do not cover a call.
+
+    Args:
+        seconds: The deadline.
+        what: The work, for the message.
+        work: A blocking call of the SDK.
+        late: Gets the result of a call that nobody waited for.
+
+    Raises:
+        TimeoutError: It did not return in time; it goes on.
+    """
+    call = Call(work)
+
+    def give() -> None:
+        with contextlib.suppress(BaseException):
+            result = call.result()
+            if late is not None:
+                late(result)
+
+    try:
+        finished = call.wait(seconds)
+    except BaseException:
+        if not call.leave(give):
+            give()
+        raise
+    if finished or not call.leave(give):
+        return call.result()
+    raise TimeoutError(f"{what}: no answer within {seconds:g} s")

@@ -153,6 +153,8 @@ class StagedChannel:
     def _look_once(self, seconds: float) -> Report | None:
         try:
             return self._area.look(self._command.id, seconds)
+        except EnvironmentGone as error:
+            raise ConnectionError("the environment is gone, and so is the outcome") from error
         except (HermesEnvError, ConnectionError) as error:
             self._cause = self._cause or error
             return None

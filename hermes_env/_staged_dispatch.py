@@ -23,7 +23,7 @@ from ._staged_channel import StagedChannel
 
 if TYPE_CHECKING:
     from ._command import Command
-    from ._launch import Channel
+    from ._launch import Channel, StdinSource
     from ._result import ExecResult
     from ._staged_area import StagingArea
 
@@ -51,6 +51,7 @@ class StagedDispatcher:
         self._channel: StagedChannel | None = None
         self._trash: list[str] = []
         self._left = False
+        self._kill_under_way = False
         self._followed = command.on_output is not None
 
     # -- staging --------------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ class StagedDispatcher:
         files: list[tuple[str, bytes]] = []
         if command.stdin is not None:
             if (held := self._held_stdin()) is None:
-                size = self._upload_stdin(command.stdin.chunks, cancelled)
+                size = self._upload_stdin(command.stdin, cancelled)
             else:
                 size = len(held)
                 files.append(("in", held))
@@ -88,11 +89,11 @@ class StagedDispatcher:
         memory = self._command.memory
         return bytes(memory) if memory is not None and len(memory) <= self._area.host.batch_bytes else None
 
-    def _upload_stdin(self, source: Iterator[bytes | memoryview], cancelled: Callable[[], bool]) -> int:
+    def _upload_stdin(self, source: StdinSource, cancelled: Callable[[], bool]) -> int:
         """The bytes sent; what the caller's own iterable raises is raised as it is."""
-        counter = _Counter(source, self._limit)
+        counter = _Counter(source.chunks, self._limit)
         try:
-            self._upload("in", counter.chunks(cancelled), cancelled)
+            self._upload("in", counter.chunks(cancelled), cancelled, source.size)
         except StagingError:
             if counter.error is None:
                 raise
@@ -115,9 +116,15 @@ class StagedDispatcher:
             sums=self._area.host.fetches,
         )
 
-    def _upload(self, kind: str, chunks: Iterator[bytes], cancelled: Callable[[], bool]) -> None:
+    def _upload(
+        self, kind: str, chunks: Iterator[bytes], cancelled: Callable[[], bool], size: int | None = None
+    ) -> None:
         (path,) = self._begin([kind], cancelled)
-        self._follow(Call(lambda: self._area.host._stage(path, chunks)), cancelled)  # noqa: SLF001 - the backend's hook
+        host = self._area.host
+        if not size:  # Pseudo files say zero.
+            self._follow(Call(lambda: host._stage(path, chunks)), cancelled)  # noqa: SLF001 - the backend's hook
+        else:
+            self._follow(Call(lambda: host._stage_sized(path, chunks, size)), cancelled)  # noqa: SLF001
 
     def _upload_many(self, files: list[tuple[str, bytes]], cancelled: Callable[[], bool]) -> None:
         if len(files) == 1:
@@ -191,11 +198,13 @@ class StagedDispatcher:
         if self._channel.settled:
             return None
         self._channel.killed = True
+        report: KillReport | None = KillReport(0, confirmed=False)
         try:
-            return self._area.host._kill(self._command.id, channel, grace)  # noqa: SLF001 - the backend's hook
+            report = self._area.host._kill(self._command.id, channel, grace)  # noqa: SLF001 - the backend's hook
         except Exception as error:  # noqa: BLE001 - whatever fails here, the kill is not confirmed
             logger.debug("kill of %s failed: %s", self._command.id, type(error).__name__)
-            return KillReport(0, confirmed=False)
+        self._kill_under_way = report is not None and not report.confirmed
+        return report
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -216,6 +225,9 @@ class StagedDispatcher:
             self._area.ended(command_id)
         elif not self._area.erase(command_id):
             self._unstage_all()
+            self._area.doubt(command_id)
+        elif self._kill_under_way:
+            # A kill script that comes late leaves its mark.
             self._area.doubt(command_id)
 
     def _discard_staged(self) -> None:

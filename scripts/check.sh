@@ -21,7 +21,8 @@ step "lint";    "$bin/ruff" check --quiet --output-format concise .
 step "types";   "$bin/mypy" --no-error-summary
 step "tests, in two runs at once: what mostly waits for servers, and the rest"
 wait "$making" || cat "$work/runtimes.log"
-servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/modal tests/integration/runtimes tests/integration/ssh tests/integration/staged"
+servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/modal"
+servers="$servers tests/integration/runtimes tests/integration/ssh tests/integration/staged tests/integration/vercel"
 # Two busy cores make a server late now and then: a test that fails runs once more, and the summary names it as RERUN.
 set -- "$bin/pytest" --no-header -q -raR --reruns 1
 # A shell starts what runs in the background with Ctrl-C ignored, which some tests are about.

@@ -54,6 +54,11 @@ KEEPS_AND_COSTS = {
         "per second of a running sandbox, set by its provider",
         "the unmodified SDK on an emulator; the hosted service not yet",
     ),
+    "vercel": (
+        "until it is closed; detached, until its time limit ends",
+        "per second of a running sandbox, set by its provider",
+        "the unmodified SDK on an emulator; the hosted service not yet",
+    ),
 }
 """What no class can tell: what is kept after the end, what costs money, and what the proof ran against."""
 
@@ -140,7 +145,7 @@ def hooks() -> str:
     for owner in owners:
         for name, value in vars(owner).items():
             function = inspect.unwrap(getattr(value, "__func__", value))
-            own = name in {"_argv", "_environ", "_run", "_stage", "_stage_many", "_fetch", "_unstage"}
+            own = name in {"_argv", "_environ", "_run", "_stage", "_stage_sized", "_stage_many", "_fetch", "_unstage"}
             if inspect.isfunction(function) and (own or (owner is owners[0] and not name.startswith(_FRAMEWORK))):
                 rows.append((f"`{name}`", f"`{owner.__name__}`", _first(function)))
     return _table(("hook", "of", "what it does"), rows)

@@ -32,23 +32,26 @@ wanted() { # what each venv holds when no version is given
 make_venv() { # NAME
   venv=$folder/$1
   pins=tests/runtimes/$1.txt
-  if [ -f "$venv/.installed" ] && [ -z "$(find "$pins" pyproject.toml scripts/runtimes.sh -newer "$venv/.installed")" ] &&
-    "$venv/bin/python" -c '' 2>/dev/null; then
-    return 0
-  fi
+  [ -z "$newest" ] || pins=pyproject.toml
   python=${PYTHON:-.venv/bin/python}
-  "$python" -m venv --clear --without-pip "$venv"
   pip="$python -m pip --disable-pip-version-check --python $venv/bin/python"
-  if [ -n "$newest" ]; then
-    # shellcheck disable=SC2046,SC2086 # lists of words
-    $pip install -qq --editable $(wanted "$1")
-  else
-    # The list is complete, so nothing has to be resolved: hermes-agent alone would bring what its tools never import.
-    # Of these packages little is ever imported: what is, Python compiles then.
-    $pip install -qq --no-deps --no-compile --requirement "$pins"
-    $pip install -qq --no-deps --no-compile --no-build-isolation --editable .
+  # What a venv was made of is kept in it: times tell nothing, since a merge touches files.
+  if ! cmp -s "$pins" "$venv/.made-of" || ! "$venv/bin/python" -c '' 2>/dev/null; then
+    "$python" -m venv --clear --without-pip "$venv"
+    if [ -n "$newest" ]; then
+      # shellcheck disable=SC2046,SC2086 # lists of words
+      $pip install -qq --editable $(wanted "$1")
+    else
+      # The list is complete, so nothing has to be resolved: hermes-agent alone would bring what its tools never import.
+      # Of these packages little is ever imported: what is, Python compiles then.
+      $pip install -qq --no-deps --no-compile --requirement "$pins"
+    fi
+    cp "$pins" "$venv/.made-of"
   fi
-  touch "$venv/.installed"
+  if [ -z "$newest" ] && ! cmp -s pyproject.toml "$venv/.pyproject.toml"; then
+    $pip install -qq --no-deps --no-compile --no-build-isolation --editable .
+    cp pyproject.toml "$venv/.pyproject.toml"
+  fi
 }
 
 jobs=

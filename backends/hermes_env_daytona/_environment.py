@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, EnvironmentGone, HermesEnvError, LazyOptions, StagedEnvironment
+from hermes_env import Capabilities, EnvironmentGone, HermesEnvError, Keeper, LazyOptions, StagedEnvironment
 
 from . import _failures, _sandbox, _sdk, _transfer
-from ._keeper import Keeper
 
 if TYPE_CHECKING:
     from hermes_env import Launch, Probe
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 _BACKSTOP = 7 * 86_400
 """Seconds after which Daytona ends a command that nobody ends; deadlines are the framework's."""
 _DELETE = 30
+_ANSWER = 30.0
 
 
 class DaytonaEnvironment(StagedEnvironment):
@@ -61,7 +61,8 @@ class DaytonaEnvironment(StagedEnvironment):
 
     def _use(self, box: Any) -> None:
         self._box = box
-        self._keeper = Keeper(box, 60.0 * (box.auto_stop_interval or self.options.auto_stop) / 3)
+        pause = 60.0 * (box.auto_stop_interval or self.options.auto_stop) / 3
+        self._keeper = Keeper(lambda: box.refresh_activity(_ANSWER), lambda: pause)
 
     def _close(self) -> None:
         self._stop_keeper()
@@ -78,6 +79,9 @@ class DaytonaEnvironment(StagedEnvironment):
 
     def _ident(self) -> str:
         return str(self._box.id)
+
+    def _credentials(self) -> str:
+        return _sdk.source(self.options)
 
     @classmethod
     def _reap(cls, options: Any) -> list[str]:

@@ -9,7 +9,7 @@ import secrets
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from hermes_env import BackendUnavailable, EnvironmentGone, owner_is_gone, owner_labels
+from hermes_env import BackendUnavailable, EnvironmentGone, owner_is_gone, owner_labels, within
 
 from . import _sdk
 from ._failures import status_of, translated
@@ -37,7 +37,7 @@ def create(client: Any, options: DaytonaOptions) -> Any:
     try:
         with translated("creation of a sandbox"):
             # Zero: the SDK's own deadline would use SIGALRM in the main thread, and wipe the caller's.
-            return _sdk.within(
+            return within(
                 options.open_timeout,
                 "creation of a sandbox",
                 lambda: client.create(params, timeout=0),
@@ -86,7 +86,7 @@ def find(client: Any, ident: str) -> Any:
         EnvironmentGone: There is none.
     """
     with translated(f"sandbox {ident}"):
-        return _sdk.within(ASK, f"sandbox {ident}", lambda: client.get(ident, ASK))
+        return within(ASK, f"sandbox {ident}", lambda: client.get(ident, ASK))
 
 
 def state_of(box: Any) -> str:
@@ -104,7 +104,7 @@ def wake(client: Any, ident: str, seconds: float) -> Any:
     box = find(client, ident)
     if state_of(box) in _SLEEPING:
         with translated(f"start of sandbox {ident}"):
-            _sdk.within(seconds, f"start of sandbox {ident}", lambda: box.start(0))
+            within(seconds, f"start of sandbox {ident}", lambda: box.start(0))
     check_started(box)
     return box
 
@@ -137,7 +137,7 @@ def delete(client: Any, ident: str) -> None:
     try:
         box = find(client, ident)
         with translated(f"deletion of sandbox {ident}"):
-            _sdk.within(_REMOVE, f"deletion of sandbox {ident}", lambda: box.delete(_REMOVE))
+            within(_REMOVE, f"deletion of sandbox {ident}", lambda: box.delete(_REMOVE))
     except EnvironmentGone:
         return
 
@@ -146,7 +146,7 @@ def remove(box: Any) -> None:
     """Delete the sandbox of an open environment, without asking for it first."""
     try:
         with translated(f"deletion of sandbox {box.id}"):
-            _sdk.within(_REMOVE, f"deletion of sandbox {box.id}", lambda: box.delete(_REMOVE))
+            within(_REMOVE, f"deletion of sandbox {box.id}", lambda: box.delete(_REMOVE))
     except EnvironmentGone:
         return
 
@@ -155,12 +155,12 @@ def disown(box: Any) -> None:
     """Take our owner's label off, so that no reaper of this machine touches it."""
     labels = {name: value for name, value in box.labels.items() if name != OWNER_LABEL}
     with translated(f"labels of sandbox {box.id}"):
-        _sdk.within(ASK, f"labels of sandbox {box.id}", lambda: box.set_labels(labels, ASK))
+        within(ASK, f"labels of sandbox {box.id}", lambda: box.set_labels(labels, ASK))
 
 
 def _list(client: Any, labels: dict[str, str]) -> list[Any]:
     query = _sdk.load().ListSandboxesQuery(labels=labels or None)
-    return _sdk.within(ASK, "list of sandboxes", lambda: list(client.list(query, ASK)))
+    return within(ASK, "list of sandboxes", lambda: list(client.list(query, ASK)))
 
 
 def _delete_labelled(client: Any, environment: str) -> None:

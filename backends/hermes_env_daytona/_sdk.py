@@ -8,8 +8,7 @@ import importlib.util
 import os
 import threading
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hermes_env import BackendUnavailable
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from ._options import DaytonaOptions
 
-T = TypeVar("T")
 INSTALL = "pip install 'hermes-env[daytona]'"
 CREDENTIALS = (
     "no Daytona credentials: make a key at https://app.daytona.io/dashboard/keys (scopes write:sandboxes and "
@@ -95,50 +93,14 @@ def _settings(options: DaytonaOptions) -> dict[str, str]:
     return found
 
 
+def source(options: DaytonaOptions) -> str:
+    """Where the credentials come from."""
+    if options.api_key is not None or options.jwt_token is not None:
+        return "option api_key" if options.api_key is not None else "option jwt_token"
+    named = [name for name in ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN") if os.environ.get(name)]
+    return named[0] if named else ".env.local or .env of the working directory"
+
+
 def _first(value: SecretStr | str | None, variable: str) -> str | None:
     given = value if isinstance(value, str | None) else value.get_secret_value()
     return given or os.environ.get(variable)
-
-
-def within(seconds: float, what: str, work: Callable[[], T], late: Callable[[T], object] | None = None) -> T:
-    """Do `work` on a thread of its own, and wait `seconds` at most.
-
-    The SDK's own deadlines do not cover its waiting, and in the main thread they wipe the caller's alarms.
-
-    Args:
-        seconds: The deadline.
-        what: The work, for the message.
-        work: A blocking call of the SDK.
-        late: Gets the result of a call that nobody waited for.
-
-    Raises:
-        TimeoutError: It did not return in time; it goes on.
-    """
-    outcome: list[T] = []
-    errors: list[BaseException] = []
-    done, lock = threading.Event(), threading.Lock()
-    left: list[Callable[[T], object]] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            errors.append(error)
-        with lock:
-            done.set()
-        if left and outcome:
-            left[0](outcome[0])
-
-    threading.Thread(target=run, name="hermes-env-daytona", daemon=True).start()
-    try:
-        finished = done.wait(seconds)
-    finally:
-        with lock:
-            if not done.is_set() and late is not None:
-                left.append(late)
-    if errors:
-        raise errors[0]
-    if outcome:
-        return outcome[0]
-    assert not finished
-    raise TimeoutError(f"{what}: Daytona did not answer within {seconds:g} s")

@@ -7,7 +7,7 @@ provider can go wrong in ways of its own gives `ConformanceSuite.faults` somethi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -119,6 +119,8 @@ class HookFaults:
         self._wrap("_stage", self._stage)
         self._wrap("_unstage", self._aside)
         self._wrap("_run", self._run)
+        if type(self._env)._stage_sized is not StagedEnvironment._stage_sized:  # noqa: SLF001 - as the next
+            self._wrap("_stage_sized", self._stage)
         if type(self._env)._stage_many is not StagedEnvironment._stage_many:  # noqa: SLF001 - the default calls _stage
             self._wrap("_stage_many", self._stage_many)
 
@@ -135,9 +137,9 @@ class HookFaults:
         self._strike(fault, lambda: inner(launch).abort())
         raise ConnectionError("the reply was lost by a law")
 
-    def _stage(self, inner: Callable[..., None], path: str, chunks: Iterator[bytes]) -> None:
+    def _stage(self, inner: Callable[..., None], path: str, *content: Any) -> None:
         fault = self._take(_steps([path]))
-        self._carry(fault, lambda: self._aside(inner, path, chunks))
+        self._carry(fault, lambda: self._aside(inner, path, *content))
 
     def _stage_many(self, inner: Callable[..., None], files: Sequence[tuple[str, bytes]]) -> None:
         fault = self._take(_steps([path for path, _ in files]))

@@ -100,6 +100,7 @@ def examine(env: BaseEnvironment, name: str, settings: Settings) -> int:
         ),
         ("tools", " ".join(tools)),
         ("missing", " ".join(missing) or "none of those looked for"),
+        *_credentials(env),
         ("stdin mode", env.stdin_mode.value),
         *_capabilities(env),
         *_options(settings),
@@ -107,6 +108,11 @@ def examine(env: BaseEnvironment, name: str, settings: Settings) -> int:
         table.add_row(key, Text(value))
     Console(file=sys.stdout, highlight=False).print(table)
     return 0 if intact else 1
+
+
+def _credentials(env: BaseEnvironment) -> list[tuple[str, str]]:
+    source = env._credentials()  # noqa: SLF001 - a hook of the contract
+    return [] if source is None else [("credentials", f"from {source}")]
 
 
 def _capabilities(env: BaseEnvironment) -> list[tuple[str, str]]:

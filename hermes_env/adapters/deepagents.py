@@ -11,11 +11,10 @@ environment. `upload_files` and `download_files` carry exact bytes and need neit
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from dataclasses import replace
 from uuid import uuid4
 
-from hermes_env import BaseEnvironment, CommandTimeout, ExecResult, InvalidArgument
+from hermes_env import BaseEnvironment, CommandTimeout, ExecResult, InvalidArgument, aio
 
 from . import runtime
 
@@ -53,16 +52,18 @@ class HermesSandbox(BaseSandbox):
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
         """Run a POSIX sh script; both streams in the order in which it wrote. A `timeout` of 0 is none."""
-        return _response(lambda: self.env.exec(command, merge_stderr=True, timeout=_seconds(timeout)))
+        try:
+            return _response(self.env.exec(command, merge_stderr=True, timeout=_seconds(timeout)))
+        except CommandTimeout as error:
+            return _out_of_time(error)
 
     async def aexecute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:  # noqa: ASYNC109
         """The same, awaitable. Cancelling the task kills the command."""
-        process = self.env.start(command, merge_stderr=True, timeout=_seconds(timeout))
+        here = aio.Environment(self.env)
         try:
-            return await asyncio.to_thread(_response, process.wait)
-        except asyncio.CancelledError:
-            await asyncio.shield(asyncio.to_thread(process.kill))
-            raise
+            return _response(await here.exec(command, merge_stderr=True, timeout=_seconds(timeout)))
+        except CommandTimeout as error:
+            return _out_of_time(error)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Give each file exactly these bytes, checked. Missing directories are made."""
@@ -100,13 +101,12 @@ def _code(error: Exception) -> str:
     return next((code for kind, code in _ERRORS.items() if isinstance(error, kind)), str(error))
 
 
-def _response(run: Callable[[], ExecResult]) -> ExecuteResponse:
-    """What a command gave back; one that ran out of time is a response too, with what it wrote until then."""
-    note = ""
-    try:
-        done = run()
-        code = done.exit_code
-    except CommandTimeout as error:
-        done, code, note = error.result, TIMED_OUT, f"\n{error}"
-    output = done.stdout.decode("utf-8", "replace") + note
-    return ExecuteResponse(output=output, exit_code=code, truncated=done.truncated)
+def _response(done: ExecResult) -> ExecuteResponse:
+    output = done.stdout.decode("utf-8", "replace")
+    return ExecuteResponse(output=output, exit_code=done.exit_code, truncated=done.truncated)
+
+
+def _out_of_time(error: CommandTimeout) -> ExecuteResponse:
+    """A response too, with what the command wrote until then."""
+    told = _response(error.result)
+    return replace(told, output=f"{told.output}\n{error}", exit_code=TIMED_OUT)

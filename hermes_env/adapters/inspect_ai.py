@@ -7,6 +7,7 @@ options. The name of a TOML or JSON file with the fields of `SandboxConfig` work
 
 from __future__ import annotations
 
+import asyncio
 import json
 import posixpath
 import tomllib
@@ -97,7 +98,7 @@ class HermesSandbox(SandboxEnvironment):
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:  # noqa: A002 - the name is inspect_ai's
         """Remove what killed programs of this machine left at the backend's provider; `id` is not used."""
-        reap(cls.backend)
+        await asyncio.to_thread(reap, cls.backend)
 
     @classmethod
     def config_deserialize(cls, config: dict[str, Any]) -> BaseModel:

@@ -23,6 +23,7 @@ class Fault:
         value: Its number.
         times: How many requests it meets; -1 is all.
         skip: How many it lets pass first.
+        code: The vendor's code in the answer of a ``status``.
         reset: The connection is reset instead of closed.
         sandbox: Meets only this sandbox.
     """
@@ -32,6 +33,7 @@ class Fault:
     value: float = 0.0
     times: int = 1
     skip: int = 0
+    code: str = "EMULATED"
     reset: bool = False
     sandbox: str = ""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
 import subprocess
+import time
 
-_INIT = "trap '' CHLD; echo up; exec sleep infinity"
-"""The first process: it ignores the end of children, so that the kernel lets go of orphans."""
+_INIT = ("env", "--ignore-signal=CHLD", "sleep", "infinity")
+"""The first process: it ignores the end of children, so that the kernel lets go of orphans. (No shell could do it: dash
+keeps the default action under ``trap '' CHLD``, and orphans would stay as zombies.)"""
 
 
 @functools.cache
@@ -23,29 +26,48 @@ _UNSHARE = ("unshare", "--pid", "--fork", "--mount", "--mount-proc", "--kill-chi
 
 
 class Namespace:
-    """A process namespace with its own /proc; files are the machine's."""
+    """A process namespace with its own /proc; files are the machine's.
+
+    Attributes:
+        pid: Its first process, as this machine numbers it.
+    """
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
-            [*_UNSHARE, "/bin/sh", "-c", _INIT],
+            [*_UNSHARE, *_INIT],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             env={"PATH": os.environ.get("PATH", os.defpath)},
         )
-        assert self._holder.stdout is not None
-        self._holder.stdout.readline()
-        (self._init,) = children(self._holder.pid)
+        self.pid = self._wait_for_init()
+
+    def _wait_for_init(self) -> int:
+        """Until the first process ignores its children, which it does when it has become ``sleep``."""
+        while self._holder.poll() is None:
+            for pid in children(self._holder.pid):
+                with open(f"/proc/{pid}/comm") as file:
+                    if file.read() == "sleep\n":
+                        return pid
+            time.sleep(0.001)
+        raise RuntimeError("no namespace could be made; the message of unshare is above")
 
     def argv(self, program: str, cwd: str) -> list[str]:
         """Run a program inside, in this directory, as leader of a session."""
-        return ["nsenter", f"--target={self._init}", "--pid", "--mount", "--", "env", "-C", cwd, "setsid", program]
+        return ["nsenter", f"--target={self.pid}", "--pid", "--mount", "--", "env", "-C", cwd, "setsid", program]
+
+    def pids(self) -> list[int]:
+        """The processes inside besides the first, as this machine numbers them."""
+        own, found = os.stat(f"/proc/{self.pid}/ns/pid").st_ino, []
+        for name in os.listdir("/proc"):
+            with contextlib.suppress(OSError):
+                if name.isdigit() and os.stat(f"/proc/{name}/ns/pid").st_ino == own and int(name) != self.pid:
+                    found.append(int(name))
+        return found
 
     def end(self) -> None:
         """End every process inside: the kernel does so when the first one ends."""
         self._holder.kill()
         self._holder.wait()
-        assert self._holder.stdout is not None
-        self._holder.stdout.close()
 
 
 def children(pid: int) -> list[int]:

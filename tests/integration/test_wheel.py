@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BACKENDS = {f"hermes_env_{name}" for name in ("daytona", "docker", "local", "modal", "ssh")}
+BACKENDS = {f"hermes_env_{name}" for name in ("daytona", "docker", "local", "modal", "ssh", "vercel")}
 PACKAGES = {"hermes_env", "hermes_env_conformance", *BACKENDS}
 
 
@@ -51,11 +51,17 @@ def test_the_metadata_names_extras_and_entry_points(wheel: zipfile.Path) -> None
         "ssh": "hermes_env_ssh:SshEnvironment",
         "daytona": "hermes_env_daytona:DaytonaEnvironment",
         "modal": "hermes_env_modal:ModalEnvironment",
+        "vercel": "hermes_env_vercel:VercelEnvironment",
     }
     assert dict(points["console_scripts"]) == {"hermes-env": "hermes_env._cli.__main__:main"}
     metadata = (info / "METADATA").read_text().splitlines()
     extras = {line.split(": ")[1] for line in metadata if line.startswith("Provides-Extra: ")}
-    assert extras == {"cli", "conformance", "daytona", "docker", "modal", "ssh", "all", "dev"}
+    runtimes = {"deepagents", "inspect", "pydantic-ai"}
+    clouds = {"daytona", "modal", "vercel"}
+    assert extras >= {"cli", "conformance", "docker", "ssh", "all", "dev"} | clouds | runtimes
+    assert dict(points["inspect_ai"]) == {"hermes_env": "hermes_env.adapters.inspect_ai"}
+    # The loader of Hermes agent takes a folder by this file.
+    assert (wheel / "hermes_env" / "adapters" / "hermes_agent" / "plugin.yaml").exists()
     needed = [line for line in metadata if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert len(needed) == 1 and needed[0].startswith("Requires-Dist: pydantic")
     assert "Requires-Python: >=3.11" in metadata and "License-Expression: Apache-2.0" in metadata

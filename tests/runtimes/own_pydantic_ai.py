@@ -38,7 +38,7 @@ async def test_what_a_command_wrote_comes_with_the_error(options: dict[str, obje
     workspace = HermesWorkspaceBackend(BACKEND, options)
     try:
         with pytest.raises(WorkspaceTimeoutError) as slow:
-            await workspace.run("echo first; echo second >&2; sleep 600", shell=True, timeout=2)
+            await workspace.run("echo first; echo second >&2; sleep 600", shell=True, timeout=5)
         assert (slow.value.stdout, slow.value.stderr) == ("first\n", "second\n")
         with pytest.raises(WorkspaceOutputLimitError) as much:
             await workspace.run("head -c 20000000 /dev/zero | tr '\\0' x", shell=True)

@@ -50,6 +50,8 @@ def test_booleans_are_passed_by_name() -> None:
             arguments = [*function.args.posonlyargs, *function.args.args]
             if function.name.startswith("_") or path.parent.name == "_cli":
                 continue
+            if "adapters" in path.parts:  # The signatures there are the runtimes'.
+                continue
             if any(isinstance(arg.annotation, ast.Name) and arg.annotation.id == "bool" for arg in arguments):
                 found.append(f"{path}:{function.name}")
     assert not found

@@ -116,10 +116,42 @@ def test_tools_use_public_methods_of_an_environment_only() -> None:
             assert typing_only or origin in allowed, f"{path} imports {origin}"
 
 
+ADAPTERS = ROOT / "hermes_env" / "adapters"
+
+
+@pytest.mark.parametrize("path", sorted(ADAPTERS.rglob("*.py")), ids=lambda path: str(path.relative_to(ADAPTERS)))
+def test_an_adapter_is_thin_and_uses_public_names(path: Path) -> None:
+    """An adapter to an agent runtime has at most 200 lines; it imports public names, and no other adapter."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 200
+    own = ".".join(["hermes_env", "adapters", path.relative_to(ADAPTERS).parts[0].removesuffix(".py")])
+    for origin, names, _ in imports(path, "hermes_env"):
+        if top(origin) != "hermes_env" or origin == own or origin.startswith(f"{own}."):
+            continue
+        assert not [part for part in (*origin.split("."), *names) if part.startswith("_")], f"{path} imports {origin}"
+        assert not origin.startswith("hermes_env.adapters."), f"{path} imports {origin}"
+
+
+def test_nothing_imports_an_adapter() -> None:
+    """Agent runtimes, or their users, ask for adapters; nothing else does."""
+    for package in sorted(OURS):
+        for path in modules(package):
+            if ADAPTERS not in path.parents:
+                assert not any(origin.startswith("hermes_env.adapters") for origin, _, _ in imports(path, package)), (
+                    path
+                )
+
+
+def test_a_missing_runtime_is_told_with_what_installs_it() -> None:
+    """The error of an adapter whose runtime is not installed names the extra."""
+    code = "import sys; sys.modules['deepagents'] = None; import hermes_env.adapters.deepagents"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode and "pip install 'hermes-env[deepagents]'" in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("package", BACKENDS)
 def test_sdks_are_imported_when_they_are_used(package: str) -> None:
     """Importing a backend imports no SDK and no pydantic: listing backends stays cheap."""
-    heavy = {"docker", "requests", "paramiko", "asyncssh", "modal", "daytona", "vercel", "pydantic"}
+    heavy = {"docker", "requests", "paramiko", "asyncssh", "modal", "daytona", "vercel", "httpx2", "pydantic"}
     assert not heavy & loaded_by(f"import {package}")
 
 

@@ -8,15 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.emulators._http import Refusal
 
-class Refusal(Exception):
-    """An error answer."""
-
-    def __init__(self, status: int, code: str, message: str, *, empty: bool = False) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
-        self.empty = empty
-        """The 0.190 daemon answers many file errors with an empty body."""
+from ._state import STATE
 
 
 def file_refusal(error: OSError, path: str) -> Refusal:
@@ -42,9 +36,10 @@ def envelope(refusal: Refusal, request: web.Request, *, source: str | None) -> d
     return {**body, "source": source} if source else body
 
 
-def refuse(refusal: Refusal, request: web.Request, *, style: str) -> web.Response:
-    """The whole error answer in the style of a daemon's age."""
-    if style == "bare" and refusal.empty:
+def refuse(refusal: Refusal, request: web.Request) -> web.Response:
+    """The whole error answer in the style of a daemon's age; the 0.190 daemon sends many without a body."""
+    style = request.app[STATE].switches.errors
+    if style == "bare" and refusal.facts.get("empty"):
         return web.Response(status=refusal.status)
     toolbox = request.path.startswith("/toolbox/")
     source = None if style == "bare" else "DAYTONA_DAEMON" if toolbox else "DAYTONA_API"

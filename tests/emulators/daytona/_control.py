@@ -9,7 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from ._answers import Refusal
+from tests.emulators._http import Refusal
+
 from ._sandboxes import Sandbox, make
 from ._state import STATE, State
 

@@ -19,7 +19,9 @@ from urllib.parse import quote
 from aiohttp import web
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from ._answers import Refusal, file_refusal
+from tests.emulators._http import Refusal
+
+from ._answers import file_refusal
 
 if TYPE_CHECKING:
     from ._sandboxes import Sandbox

@@ -12,18 +12,12 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.emulators._faults import Faults, Log
+from tests.emulators._http import KINDS, Refusal
 
-from ._answers import Refusal
 from ._sandboxes import Sandbox, destroy, pids_of
 
 if TYPE_CHECKING:
     from ._switches import Switches
-
-
-_ENDINGS = ("drop_before", "drop_during", "drop_after", "abort")
-_HOLDS = ("hold_before", "hold_inside", "hold_after")
-KINDS = frozenset(("delay", "status", "throttle", "replay", *_ENDINGS, *_HOLDS))
-"""Kinds of faults that this emulator knows."""
 
 
 @dataclass(slots=True)
@@ -37,15 +31,13 @@ class State:
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
-    background: set[Awaitable[Any]] = field(default_factory=set)
-    """Work whose client was dropped."""
     notify: Callable[..., Awaitable[Any]] | None = None
     runners: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2048, "run"))
 
     @property
     def kinds(self) -> frozenset[str]:
         """Kinds of faults that it knows."""
-        return KINDS
+        return KINDS | {"replay"}
 
     def find(self, id_or_name: str) -> Sandbox:
         """A sandbox.

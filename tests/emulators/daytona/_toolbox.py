@@ -6,20 +6,20 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from tests.emulators._http import Refusal, body_of, send
+
 from . import _execute, _files
-from ._answers import Refusal, file_refusal
+from ._answers import file_refusal
 from ._state import STATE
 
 if TYPE_CHECKING:
     from ._sandboxes import Sandbox
 
-Body = Callable[[web.Request], AsyncIterator[bytes]]
-Send = Callable[[web.Request, web.StreamResponse, AsyncIterator[bytes]], Awaitable[web.StreamResponse]]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -121,11 +121,11 @@ async def directory(request: web.Request) -> web.Response:
     return web.json_response({"dir": _box(request).home})
 
 
-def routes(body: Body, send: Send) -> list[web.RouteDef]:
+def routes() -> list[web.RouteDef]:
     """The toolbox's endpoints."""
 
     async def upload(request: web.Request) -> web.Response:
-        return await _files.upload(_box(request), request, request.app[STATE].switches, body(request))
+        return await _files.upload(_box(request), request, request.app[STATE].switches, body_of(request))
 
     async def download(request: web.Request) -> web.StreamResponse:
         box, switches = _box(request), request.app[STATE].switches

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -49,7 +50,7 @@ def test_a_cancel_scope_takes_its_own_cancellation_from_files(tmp_path: Path) ->
     anyio.run(main)
 
 
-async def together(*calls: Callable[[], Awaitable[object]]) -> None:
+async def together(*calls: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Run these in one group."""
     async with anyio.create_task_group() as group:
         for call in calls:

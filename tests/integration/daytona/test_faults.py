@@ -18,6 +18,7 @@ from hermes_env import (
     CommandTimeout,
     EnvironmentGone,
     InvalidArgument,
+    Keeper,
     StagingError,
     reap,
 )
@@ -346,16 +347,14 @@ def test_a_running_command_keeps_its_sandbox_awake(emulator: Emulator, faulty: O
     """While a command runs, activity is reported more often than the idle limit; afterwards no longer."""
     env = faulty()
     assert isinstance(env, DaytonaEnvironment) and env._keeper is not None
-    assert env._keeper._interval == 300.0
+    assert env._keeper._pause() == 300.0
     env._keeper.stop()
-    from hermes_env_daytona._keeper import Keeper
-
-    env._keeper = Keeper(env._box, 0.05)
+    env._keeper = Keeper(lambda: env._box.refresh_activity(30.0), lambda: 0.05)
     process = env.start("until [ -e go ]; do sleep 0.05; done")
     until(lambda: emulator.counts(ident(env)).get("activity", 0) >= 2)
     env.exec(": >go")
     process.wait(60)
-    until(lambda: env._keeper._timer is None)  # type: ignore[union-attr]  # set above
+    until(lambda: env._keeper is not None and not env._keeper.waiting)
 
 
 def test_only_sandboxes_of_dead_clients_are_reaped(faulty: Open, emulator: Emulator) -> None:

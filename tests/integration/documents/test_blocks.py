@@ -30,8 +30,11 @@ RUNTIMES = {
     "runtime-deepagents.md": "deepagents",
 }
 """Pages whose examples run in the venv of an agent runtime."""
-EMULATED = {f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"] for name in ("daytona", "modal")}
-"""Runs a program with an emulator to talk to."""
+EMULATED = {
+    f"{name}.md": [sys.executable, str(ROOT / "tests/emulators" / name), "--"]
+    for name in ("daytona", "modal", "vercel")
+}
+"""Runs the programs of a page with an emulator to talk to."""
 
 
 def blocks(*languages: str) -> list[object]:

@@ -409,3 +409,29 @@ def test_a_service_that_is_down(tmp_path: Path) -> None:
     env = Down(UploadEnvironment.Options(root=str(tmp_path)))
     with pytest.raises(BackendUnavailable):
         env.open()
+
+
+def test_the_length_of_large_stdin_reaches_the_backend(tmp_path: Path) -> None:
+    """Bytes and files that are too large to go with the script are staged with their length, iterables without."""
+    sizes: list[int | None] = []
+
+    class Sized(UploadEnvironment):
+        def _stage(self, path: str, chunks: Iterator[bytes], size: int | None = None) -> None:
+            if path.endswith(".in"):
+                sizes.append(size)
+            super()._stage(path, chunks)
+
+        def _stage_sized(self, path: str, chunks: Iterator[bytes], size: int) -> None:
+            self._stage(path, chunks, size)
+
+    data = EVERY_BYTE * 8192
+    (tmp_path / "file").write_bytes(data)
+    with Sized(Sized.Options(root=str(tmp_path)), cwd=str(tmp_path)).open() as env:
+        assert env.exec("cat", stdin=data).stdout == data
+        with open(tmp_path / "file", "rb") as file:
+            file.seek(100)
+            assert env.exec("cat", stdin=file).stdout == data[100:]
+        with open("/proc/self/status", "rb") as pseudo:
+            assert env.exec("cat", stdin=pseudo).stdout.startswith(b"Name:")
+        assert env.exec("cat", stdin=iter([data])).stdout == data
+    assert sizes == [len(data), len(data) - 100, None, None]
