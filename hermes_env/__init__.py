@@ -24,6 +24,7 @@ _EXPORTS = {
     "Emit": "_launch",
     "EndMarks": "_marks",
     "EnvironmentGone": "_errors",
+    "EnvironmentPool": "_pool",
     "ExecResult": "_result",
     "FORKLESS_KILL": "_kill_script",
     "FileChanged": "_errors",
@@ -41,10 +42,14 @@ _EXPORTS = {
     "Move": "files",
     "OutcomeUnknown": "_errors",
     "PayloadTooLarge": "_errors",
+    "PoolExhausted": "_errors",
+    "PoolStats": "_pool",
     "Probe": "_probe",
     "Process": "_process",
     "Remove": "files",
     "RollbackFailed": "_errors",
+    "Session": "_session",
+    "SessionLost": "_errors",
     "StagingError": "_errors",
     "StagedEnvironment": "_staged",
     "StdinLike": "_launch",
@@ -89,7 +94,9 @@ if TYPE_CHECKING:
     from ._errors import InvalidArgument as InvalidArgument
     from ._errors import OutcomeUnknown as OutcomeUnknown
     from ._errors import PayloadTooLarge as PayloadTooLarge
+    from ._errors import PoolExhausted as PoolExhausted
     from ._errors import RollbackFailed as RollbackFailed
+    from ._errors import SessionLost as SessionLost
     from ._errors import StagingError as StagingError
     from ._errors import TransportError as TransportError
     from ._errors import Unsupported as Unsupported
@@ -115,6 +122,8 @@ if TYPE_CHECKING:
     from ._options import options_from_environment as options_from_environment
     from ._owner import owner_is_gone as owner_is_gone
     from ._owner import owner_labels as owner_labels
+    from ._pool import EnvironmentPool as EnvironmentPool
+    from ._pool import PoolStats as PoolStats
     from ._probe import Probe as Probe
     from ._process import Process as Process
     from ._registry import BackendInfo as BackendInfo
@@ -124,6 +133,7 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._session import Session as Session
     from ._staged import StagedEnvironment as StagedEnvironment
     from ._staged_call import within as within
     from ._validate import check_variables as check_variables

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ._launch import Channel, StdinLike, Stream
     from ._probe import Probe
     from ._result import ExecResult
+    from ._session import Session
+    from ._session_state import SessionState
     from .files import Files
 
 logger = logging.getLogger("hermes_env")
@@ -62,6 +64,7 @@ class BaseEnvironment(BackendHooks):
         self._life = Life()
         self.backend_name = f"{type(self).__module__}:{type(self).__qualname__}"
         self._files: Files | None = None
+        self._sessions: set[SessionState] = set()
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -108,6 +111,7 @@ class BaseEnvironment(BackendHooks):
 
         Idempotent; blocks until it is done.
         """
+        self._end_sessions()
         self._end(self._undo)
 
     def detach(self) -> str:
@@ -118,8 +122,13 @@ class BaseEnvironment(BackendHooks):
             EnvironmentGone: It was closed already.
         """
         ref = self.ref
+        self._end_sessions()
         self._end(self._let_go)
         return ref
+
+    def _end_sessions(self) -> None:
+        for state in list(self._sessions) if self._life.usable else ():
+            state.erase(self)
 
     def _end(self, end: Callable[[], None]) -> None:
         if self._life.end(self._before_close, end, after=self._after_close):
@@ -279,6 +288,32 @@ class BaseEnvironment(BackendHooks):
         process.run_in_thread(live=True, ended=self._life.forget)
         return process
 
+    def session(
+        self,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        shell: str | None = None,
+    ) -> Session:
+        """Open a session: its commands find directory, variables, functions and aliases as the last one left them.
+
+        Args:
+            cwd: Directory to begin in; a relative one starts at the environment's.
+            env: Variables to begin with, on top of the environment's.
+            user: User whose session it is.
+            shell: Program that runs the commands, by name or path; zsh runs in its sh mode. None is bash where there is
+                one, because it can print its functions, else ``/bin/sh``.
+
+        Raises:
+            InvalidArgument, FileNotFoundError, NotADirectoryError, PermissionError: As `exec`.
+            Unsupported: There is no such shell, or no such power.
+            StagingError: No directory inside takes private files.
+        """
+        from ._session import open_session
+
+        return open_session(self, cwd=cwd, variables=env, user=user, shell=shell)
+
     def _command(self, cmd: object, *, stdin: StdinLike | None = None, **settings: Any) -> Command:
         """Check everything that can be checked before anything runs."""
         command = check_command(cmd, stdin=stdin, base=self, **settings)
@@ -303,7 +338,9 @@ class BaseEnvironment(BackendHooks):
 
     def _complete(self, command: Command) -> ExecResult:
         """Run to the end: on this thread where the channel can wait with a bound, else on one that can be left."""
-        process = self._new_process(command)
+        return self._run_to_end(self._new_process(command))
+
+    def _run_to_end(self, process: Process) -> ExecResult:
         if self._runs_inline:
             try:
                 process.run_here()

@@ -38,6 +38,8 @@ class Command:
     on_output: Callable[[Stream, bytes], None] | None = None
     killable: bool = True
     """False for the command that kills another one: it is only ever aborted."""
+    refusal: Callable[[str, bytes], Exception] | None = None
+    """Makes the error of what a guard of the command's own reported, instead of one about `cwd`."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     nonce: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 

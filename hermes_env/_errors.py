@@ -7,11 +7,13 @@
     ├── Unsupported                       this environment cannot do it, and never pretends to
     ├── BackendNotFound                   no backend of that name
     ├── BackendUnavailable                .reason: not_installed | no_credentials | denied | capacity | unreachable
+    │   └── PoolExhausted (TimeoutError)  no environment of a pool came free in time
     ├── EnvironmentGone                   closed, removed or expired
     ├── CommandTimeout (TimeoutError)     .result: what came so far
     ├── CommandCancelled                  .result
     ├── CommandFailed                     .result; only with check=True
     ├── OutcomeUnknown                    .result; the command may have run: it is never run again
+    ├── SessionLost                       what a session keeps is gone; nothing ran
     ├── FileChanged                       a file changed while it was read, or is not what the caller expected
     ├── VerificationError                 bytes that arrived are not the bytes that were sent
     ├── RollbackFailed                    .paths: a batch of changes failed and these could not be put back
@@ -94,8 +96,21 @@ class BackendUnavailable(HermesEnvError):
         self.retryable = reason in ("capacity", "unreachable")
 
 
+class PoolExhausted(BackendUnavailable, TimeoutError):
+    """Every environment of a pool was in use for as long as the caller would wait."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="capacity")
+
+
 class EnvironmentGone(HermesEnvError):
     """The environment is closed, or its container, host or sandbox no longer exists."""
+
+    retryable = False
+
+
+class SessionLost(HermesEnvError):
+    """The state of a session was removed, or could not be saved after its last command; nothing ran."""
 
     retryable = False
 

@@ -70,6 +70,13 @@ class Life:
                 all_steps.callback(step)
         return True
 
+    def kill_all(self) -> None:
+        """Kill what runs, and leave the environment open."""
+        with self._lock:
+            running = list(self._running)
+        for process in running:
+            process.kill()
+
     def require_usable(self) -> None:
         """Raise unless it is open.
 

@@ -143,25 +143,29 @@ class PipeDispatcher:
 
 
 def refused_cwd(result: ExecResult, opening: bytes, command: Command) -> None:
-    """Raise what the guard reported in the opening of stderr, if it did."""
+    """Raise what a guard reported in the opening of stderr, if it did: a word, and what it is about."""
     nonce = command.nonce.encode()
     if result.exit_code != GUARD_STATUS or nonce not in opening:
         return
-    word, *more = opening.partition(nonce)[2].split(maxsplit=2)
-    if word == b"lacks" and more:
-        raise Unsupported(f"the environment lacks {more[0].decode('ascii', 'replace')}, which stdin needs; nothing ran")
-    if word == b"yash":
+    word, _, detail = opening.partition(nonce)[2].lstrip().partition(b" ")
+    reason = word.strip().decode("ascii", "replace")
+    if reason == "lacks" and detail:
+        lacking = detail.split(maxsplit=1)[0].decode("ascii", "replace")
+        raise Unsupported(f"the environment lacks {lacking}, which stdin needs; nothing ran")
+    if reason == "yash":
         raise Unsupported("/bin/sh is yash, which cannot carry text that is not ASCII; nothing ran")
-    raise cwd_error(word.decode("ascii", "replace"), command.cwd or ".")
+    if command.refusal is not None:
+        raise command.refusal(reason, detail.removesuffix(b"\n"))
+    raise cwd_error(reason, command.cwd or ".")
 
 
-def cwd_error(word: str, cwd: str) -> OSError:
+def cwd_error(word: str, cwd: str, what: str = "cwd", advice: str = "") -> OSError:
     """The builtin error for a working directory that cannot be entered."""
     kinds: dict[str, type[OSError]] = {"missing": FileNotFoundError, "notdir": NotADirectoryError}
     codes = {"missing": errno.ENOENT, "notdir": errno.ENOTDIR}
     texts = {"missing": "no such directory", "notdir": "not a directory"}
     kind = kinds.get(word, PermissionError)
-    return kind(codes.get(word, errno.EACCES), f"cwd: {texts.get(word, 'cannot be entered')}", cwd)
+    return kind(codes.get(word, errno.EACCES), f"{what}: {texts.get(word, 'cannot be entered')}{advice}", cwd)
 
 
 def _close(channel: Channel) -> None:

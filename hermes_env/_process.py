@@ -91,6 +91,11 @@ class Process:
         """Where the command is."""
         return self._state
 
+    @property
+    def _ended_by_itself(self) -> bool:
+        """It has ended by itself, with whatever exit code: `wait` returns a result."""
+        return self._state == "finished" and self._failure is None
+
     def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
         """Output as it arrives, in order of arrival; ends with the command."""
         if self._live is None:

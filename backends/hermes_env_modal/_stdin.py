@@ -155,7 +155,7 @@ class Stdin:
 
 
 class _Pace:
-    """The size of messages: doubled as long as that makes them faster by a quarter."""
+    """The size of messages: doubled as long as that makes stdin faster by half."""
 
     def __init__(self) -> None:
         self.size = FIRST
@@ -167,7 +167,7 @@ class _Pace:
         if self._settled or size < self.size:
             return
         rate = size / max(seconds, 1e-6)
-        if rate < 1.25 * self._best:
+        if rate < 1.5 * self._best:
             self.size //= 2
             self._settled = True
             return

@@ -23,6 +23,7 @@ WHY = {
     "files": "A file that is half written, written elsewhere or read through a text layer is worse than an error.",
     "tools": "An edit that an agent asks for must change what it names and nothing else, all of it or none, and say "
     "so. Editors that decode, normalise or write file by file damage what nobody looked at.",
+    "sessions": "Agents expect that cd and export last. What is restored must be what was left, or nothing may run.",
     "secrecy": "Argument lists, logs, error messages and temporary files are read by everyone on a machine.",
     "cancellation": "What goes wrong goes wrong in the middle. A command that was given up must not run later, run "
     "twice, or leave its input where others find it.",

@@ -27,7 +27,12 @@ LEVELS: tuple[Level, ...] = (
     Level(
         "cancellable", "and a kill ends one command, whatever goes wrong", ("cancellation",), {"kill_scope": "command"}
     ),
-    Level("complete", "and streams are apart and all names awaitable", ("aio",), {"separate_stderr": True}),
+    Level(
+        "complete",
+        "and streams are apart, sessions last and all names are awaitable",
+        ("sessions", "aio"),
+        {"separate_stderr": True},
+    ),
 )
 _HELD = ("passed", "not_applicable")
 _ABSENT = "not run"

@@ -25,6 +25,7 @@ from ._output import OutputLaws
 from ._process import ProcessLaws
 from ._record import Recorder
 from ._secrecy import SecrecyLaws
+from ._sessions import SessionLaws
 from ._stdin import StdinLaws
 from ._tools import ToolLaws
 
@@ -41,6 +42,7 @@ class ConformanceSuite(
     CancellationFaultLaws,
     CancellationLaws,
     SecrecyLaws,
+    SessionLaws,
     ToolLaws,
     FileTreeLaws,
     FileSequenceLaws,

@@ -13,7 +13,7 @@ from hermes_env._codec import decode_lossless
 from hermes_env._errors import BackendUnavailable
 from hermes_env._registry import list_backends
 
-from . import _edit_commands, _failure, _standard
+from . import _edit_commands, _failure, _mcp, _standard
 from ._parameters import Name, Options, OptionsFile, Path, Where  # noqa: TC001 - typer reads them
 
 app = typer.Typer(
@@ -312,3 +312,4 @@ def conformance(
 
 
 _edit_commands.register(app)
+_mcp.register(app)

@@ -22,13 +22,24 @@ from hermes_env import _registry
 from ._bridge import in_thread
 from ._environment import MAX_CONCURRENCY, Environment, Process
 from ._files import Files
+from ._pool import EnvironmentPool
+from ._session import Session
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from hermes_env._base import BaseEnvironment
 
-__all__ = ["MAX_CONCURRENCY", "Environment", "Files", "Process", "attach", "open_environment"]
+__all__ = [
+    "MAX_CONCURRENCY",
+    "Environment",
+    "EnvironmentPool",
+    "Files",
+    "Process",
+    "Session",
+    "attach",
+    "open_environment",
+]
 
 
 class Opening:

@@ -13,12 +13,14 @@ from hermes_env._errors import CommandFailed, Unsupported
 
 from ._bridge import Chunks, call_in_loop, in_thread, post, to_the_end
 from ._files import Files
+from ._session import OpeningSession
 
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
     from hermes_env._capabilities import Capabilities, StdinMode
+    from hermes_env._command import Command
     from hermes_env._launch import StdinLike, Stream
     from hermes_env._process import Process as SyncProcess
     from hermes_env._result import ExecResult, State
@@ -52,15 +54,19 @@ class Environment:
 
     async def close(self) -> None:
         """Kill what still runs and undo what opening made; done when it returns, also when it is cancelled."""
-        try:
-            await in_thread(self.sync.close)
-        finally:
-            self._pool.shutdown(wait=False)
+        await self.release(self.sync.close)
 
     async def detach(self) -> str:
         """Leave the environment running for others and return its ref."""
         try:
             return await in_thread(self.sync.detach)
+        finally:
+            self._pool.shutdown(wait=False)
+
+    async def release(self, give: Callable[[], None]) -> None:
+        """Hand the sync environment on to somebody else, and let go of what made it awaitable."""
+        try:
+            await in_thread(give)
         finally:
             self._pool.shutdown(wait=False)
 
@@ -131,6 +137,17 @@ class Environment:
             raise CommandFailed(f"exit code {result.exit_code}: command {process.id[:8]}", result)
         return result
 
+    def session(
+        self,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        shell: str | None = None,
+    ) -> OpeningSession:
+        """Open a session: ``async with env.session() as session`` or ``session = await env.session()``."""
+        return OpeningSession(self, user, shell, {"cwd": cwd, "variables": env})
+
     async def start(
         self,
         cmd: str | Sequence[str],
@@ -160,15 +177,37 @@ class Environment:
     ) -> Process:
         settings.setdefault("output_limit", _base.OUTPUT_LIMIT)
         if on_output is not None:
-            settings["on_output"] = functools.partial(call_in_loop, self._loop, on_output)
+            settings["on_output"] = self.in_loop(on_output)
         command = self.sync._command(cmd, stdin=self.blocking(stdin), **settings)  # noqa: SLF001 - one framework
+        return await self.run(command, live=live)
+
+    async def run(
+        self,
+        command: Command,
+        *,
+        live: bool,
+        after: Callable[[SyncProcess], None] | None = None,
+        release: Callable[[], None] | None = None,
+    ) -> Process:
+        """Run a checked command when it has its turn.
+
+        Args:
+            command: What to run.
+            live: The output can be iterated.
+            after: Called at the end, on the thread of the command, before anybody who waits goes on.
+            release: Called at the end, in the loop.
+        """
         await self._slots.acquire()
         try:
             process = self.sync._new_process(command)  # noqa: SLF001
         except BaseException:
             self._slots.release()
             raise
-        return Process(process, self, live=live)
+        return Process(process, self, live=live, after=after, release=release)
+
+    def in_loop(self, call: Callable[..., object]) -> Callable[[Stream, bytes], None]:
+        """A callback for the thread of a command that makes this call in the loop, and waits for it."""
+        return functools.partial(call_in_loop, self._loop, call)
 
     def blocking(self, data: Any) -> Any:
         """Async iterables as iterables for the thread that reads them; everything else as it is."""
@@ -187,8 +226,17 @@ class Environment:
 class Process:
     """One command, awaitable. See `hermes_env.Process`."""
 
-    def __init__(self, process: SyncProcess, env: Environment, *, live: bool) -> None:
+    def __init__(
+        self,
+        process: SyncProcess,
+        env: Environment,
+        *,
+        live: bool,
+        after: Callable[[SyncProcess], None] | None = None,
+        release: Callable[[], None] | None = None,
+    ) -> None:
         """Run it; `Environment.start` calls this."""
+        self._release = release
         self.sync = process
         self._env = env
         self._loop = loop = asyncio.get_running_loop()
@@ -196,12 +244,16 @@ class Process:
 
         def ended(done: SyncProcess) -> None:
             env.sync._life.forget(done)  # noqa: SLF001 - one framework
+            if after is not None:
+                after(done)
             post(loop, self._on_end)
 
         process.run_in_thread(live=live, ended=ended)
 
     def _on_end(self) -> None:
         self._env._slots.release()  # noqa: SLF001 - one framework
+        if self._release is not None:
+            self._release()
         self._ended.set_result(None)
 
     @property

@@ -14,6 +14,8 @@ _NAMES = r"""
 # Sets n to the next name.
 name() {
   IFS= read -r n <&4 || return
+  # yash turns bytes that are not ASCII into others, silently.
+  case ${YASH_VERSION+y}$n in y*\\0[23][0-7][0-7]*) printf '\n%s yash\n' "$N" >&2; exit 0;; esac
   case $n in *\\*) n=$(printf '%b' "$n"; echo x); n=${n%x};; esac
 }
 fail() { rec fail "$1" "${2-}" "${3-}"; exit 0; }

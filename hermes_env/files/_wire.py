@@ -22,6 +22,8 @@ def run_script(env: BaseEnvironment, script: str, args: Sequence[str], **setting
     """
     result = env.run_script(script, args, **settings)
     mark = f"\n{args[0]} lacks ".encode()
+    if f"\n{args[0]} yash\n".encode() in result.stderr:
+        raise Unsupported("/bin/sh is yash, which cannot carry names that are not ASCII")
     for output in (result.stderr, result.stdout):
         if mark in output:
             tools = output.partition(mark)[2].partition(b"\n")[0].decode("ascii", "replace")

@@ -37,6 +37,7 @@ from hermes_env.tools._view import View as View
 from hermes_env.tools._view import view_lines as view_lines
 
 if TYPE_CHECKING:
+    from hermes_env.tools._call import call as call
     from hermes_env.tools._filetools import FileTools as FileTools
     from hermes_env.tools._model import EditOutcome as EditOutcome
     from hermes_env.tools._observe import Diagnostics as Diagnostics
@@ -61,6 +62,7 @@ _LAZY = {
     "Recovered": "_undo",
     "Recovery": "_undo",
     "Retention": "_store",
+    "call": "_call",
     "tool_schemas": "_schemas",
 }
 

@@ -67,7 +67,8 @@ def test_every_law_states_itself_in_one_sentence() -> None:
         assert "\n" not in law.statement
         assert law.chapter in CHAPTERS
     assert len(LAWS) >= 60
-    assert CHAPTERS == ("stdin", "output", "process", "files", "tools", "secrecy", "cancellation", "lifecycle", "aio")
+    first = ("stdin", "output", "process", "files", "tools", "sessions")
+    assert (*first, "secrecy", "cancellation", "lifecycle", "aio") == CHAPTERS
 
 
 def test_laws_are_chosen_by_chapter_and_name() -> None:

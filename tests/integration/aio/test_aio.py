@@ -296,6 +296,8 @@ def test_every_name_is_there() -> None:
         (aio.Files, SyncFiles),
         (aio.Process, hermes_env.Process),
         (aio.Environment, hermes_env.BaseEnvironment),
+        (aio.Session, hermes_env.Session),
+        (aio.EnvironmentPool, hermes_env.EnvironmentPool),
     ):
         wanted = {each for each in vars(sync) if not each.startswith("_")}
         internal = {"run_here", "run_in_thread", "run_script", "open", "join"}

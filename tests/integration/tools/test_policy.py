@@ -286,3 +286,27 @@ def test_large_files_cost_one_copy_each_way(near: Bench) -> None:
     assert hashlib.sha256(path.read_bytes()).hexdigest() == expected.hexdigest()
     small = near.tools(FilePolicy(workspace=str(near.root), max_file_bytes=1 << 20)).str_replace("big", "here", "x")
     assert code(small) == "too_large"
+
+
+def test_the_backup_of_a_large_file_holds_what_was_changed(near: Bench) -> None:
+    """Undo of a small change of a large file needs no whole copy of it, and believes no damaged one."""
+    line = b"%099d\n"
+    old = b"\xef\xbb\xbf" + b"".join(line % number for number in range(20_000)) + b"\xff end"
+    path = near.put("big", old, 0o640)
+    tools = near.tools()
+    patch = "".join(f"@@\n-{number:099d}\n+new {number}\n" for number in (0, 7, 8, 19_999))
+    done = tools.apply_patch(f"*** Begin Patch\n*** Update File: big\n{patch}*** End Patch\n")
+    assert done.ok
+    backup = near.home / "store" / f"{done.edit_id}.backup"
+    kept = backup.read_bytes()
+    assert len(kept) < 10_000
+    backup.write_bytes(kept.replace(line % 7, line % 9))
+    assert code(tools.undo()) == "not_found" and b"new 7\n" in path.read_bytes()
+    backup.write_bytes(kept.replace(b'"back": [[', b'"back": [[9'))
+    assert code(tools.undo()) == "not_found"
+    backup.write_bytes(kept)
+    again = tools.undo()
+    assert again.ok and path.read_bytes() == old and stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert tools.undo(again.edit_id).ok and b"new 7\n" in path.read_bytes()
+    assert tools.write_file("big", "x").ok and (near.home / "store").stat()
+    assert tools.undo().ok and b"new 19999\n" in path.read_bytes()
