@@ -76,6 +76,8 @@ class HookFaults:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._inside = threading.local()
+        self._awaited: set[str] = set()
+        """Commands whose script was uploaded, and that are dispatched next: other requests bear a command's id, too."""
         self._staged = isinstance(env, StagedEnvironment)
         self._wrapped: list[str] = []
         if self._staged:
@@ -138,12 +140,18 @@ class HookFaults:
         raise ConnectionError("the reply was lost by a law")
 
     def _stage(self, inner: Callable[..., None], path: str, *content: Any) -> None:
+        self._await_dispatch([path])
         fault = self._take(_steps([path]))
         self._carry(fault, lambda: self._aside(inner, path, *content))
 
     def _stage_many(self, inner: Callable[..., None], files: Sequence[tuple[str, bytes]]) -> None:
+        self._await_dispatch([path for path, _ in files])
         fault = self._take(_steps([path for path, _ in files]))
         self._carry(fault, lambda: self._aside(inner, files))
+
+    def _await_dispatch(self, paths: Sequence[str]) -> None:
+        scripts = [path.rpartition("/")[2] for path in paths if path.endswith(".sh")]
+        self._awaited.update(name.removesuffix(".sh") for name in scripts)
 
     def _carry(self, fault: Fault | None, work: Callable[[], None]) -> None:
         if fault is None:
@@ -160,7 +168,8 @@ class HookFaults:
             self._inside.active = False
 
     def _run(self, inner: Callable[..., Any], script: str, launch: Launch) -> Any:
-        dispatch = launch.id and not getattr(self._inside, "active", False)
+        dispatch = launch.id in self._awaited and not getattr(self._inside, "active", False)
+        self._awaited.discard(launch.id)
         fault = self._take({"launch"}) if dispatch else None
         if fault is None:
             return inner(script, launch)
