@@ -38,6 +38,7 @@ STAND_INS: tuple[tuple[str, str, str], ...] = (
         "these tests run by themselves; live ones need an account",
     ),
     (r"(MODAL_TOKEN_\w+)=a[ks]-…", r'\1="$\1"', "the token of the emulator"),
+    (r"^(hermes-env mcp .*--http .*)", r"timeout 8 \1 || [ $? = 124 ]", "it serves until it is told to end"),
     (r"DAYTONA_API_KEY=(?:dtn_)?…", 'DAYTONA_API_KEY="$DAYTONA_API_KEY"', "the key of the emulator"),
     (r"^sudo apt-get install -y", "apt-get install --simulate", "a test installs nothing on its machine"),
     (r"=(ci_key|ci_known_hosts)\b", r'="$FILES"/\1', "the key files of the reader's CI"),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hermes_env.adapters import runtime
 from hermes_env.tools import ReadOutcome, tool_schemas
-
-from . import runtime
 
 with runtime("mcp"):
     import anyio

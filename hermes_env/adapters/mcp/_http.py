@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import runtime
+from hermes_env.adapters import runtime
 
 with runtime("mcp"):
     import uvicorn

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from hermes_env import CommandTimeout, HermesEnvError, InvalidArgument, aio
+from hermes_env.adapters import runtime
 from hermes_env.tools import FilePolicy, FileTools, ReadOutcome, call
 
-from . import _mcp_http, _mcp_tools, runtime
+from . import _http, _tools
 
 with runtime("mcp"):
     import anyio
@@ -88,9 +89,8 @@ class Host:
 
     async def list_tools(self, _: object, __: object) -> types.ListToolsResult:
         """Answer ``tools/list``."""
-        return types.ListToolsResult(
-            tools=_mcp_tools.definitions(commands=self._settings.commands, session=self._settings.session)
-        )
+        settings = self._settings
+        return types.ListToolsResult(tools=_tools.definitions(commands=settings.commands, session=settings.session))
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -99,17 +99,17 @@ class Host:
         given = params.arguments or {}
         try:
             if params.name == "exec" and self._settings.commands:
-                return await _mcp_tools.whole(self._exec(ctx, _mcp_tools.ExecInput.model_validate(given)))
+                return await _tools.whole(self._exec(ctx, _tools.ExecInput.model_validate(given)))
             if params.name == "list":
-                return _mcp_tools.answer(await self._work(self._list, _mcp_tools.ListInput.model_validate(given).path))
-            if params.name in _mcp_tools.FILE_TOOLS:
-                return _mcp_tools.answer(await self._work(call, self._tools, _mcp_tools.FILE_TOOLS[params.name], given))
+                return _tools.answer(await self._work(self._list, _tools.ListInput.model_validate(given).path))
+            if params.name in _tools.FILE_TOOLS:
+                return _tools.answer(await self._work(call, self._tools, _tools.FILE_TOOLS[params.name], given))
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            return _mcp_tools.text_result(f"invalid arguments: {problems}", is_error=True)
+            return _tools.text_result(f"invalid arguments: {problems}", is_error=True)
         except (HermesEnvError, OSError) as error:
-            return _mcp_tools.text_result(f"{type(error).__name__}: {error}", is_error=True)
-        return _mcp_tools.text_result(f"there is no tool {params.name!r}", is_error=True)
+            return _tools.text_result(f"{type(error).__name__}: {error}", is_error=True)
+        return _tools.text_result(f"there is no tool {params.name!r}", is_error=True)
 
     async def _work(self, tool: Callable[..., Any], *args: Any) -> Any:
         """A file tool, to its end also when its caller no longer waits: edits are made whole."""
@@ -123,13 +123,13 @@ class Host:
             return ReadOutcome(ok=False, path=outcome.path, kind=outcome.kind, notes=["this is no directory"])
         return outcome
 
-    async def _exec(self, ctx: ServerRequestContext[Any], asked: _mcp_tools.ExecInput) -> types.CallToolResult:
+    async def _exec(self, ctx: ServerRequestContext[Any], asked: _tools.ExecInput) -> types.CallToolResult:
         settings: dict[str, Any] = {
             "stdin": None if asked.stdin is None else asked.stdin.encode("utf-8", "surrogateescape"),
             "env": asked.env,
             "timeout": min(asked.timeout or self._settings.timeout, self._settings.timeout),
             "output_limit": self._settings.output_limit,
-            "on_output": _mcp_tools.progress(ctx) if (ctx.meta or {}).get("progress_token") is not None else None,
+            "on_output": _tools.progress(ctx) if (ctx.meta or {}).get("progress_token") is not None else None,
         }
         assert self.env is not None
         try:
@@ -139,8 +139,8 @@ class Host:
                 cwd = os.path.join(self._root, asked.cwd or "")
                 result = await self.env.exec(asked.command, cwd=cwd, **settings)
         except CommandTimeout as error:
-            return _mcp_tools.shown(error.result, timed_out=True)
-        return _mcp_tools.shown(result)
+            return _tools.shown(error.result, timed_out=True)
+        return _tools.shown(result)
 
     def server(self) -> Server[None]:
         """The server, for any transport of the package ``mcp``."""
@@ -190,11 +190,11 @@ async def serve_http(
         token: What every request must bring as ``Authorization: Bearer``. Whoever has it runs commands.
         ready: Called with the URL when requests are taken.
     """
-    app = _mcp_http.Guard(host.server().streamable_http_app(host=address), token)
+    app = _http.Guard(host.server().streamable_http_app(host=address), token)
     quiet: dict[str, Any] = {"log_config": None, "log_level": "critical"}
     config = uvicorn.Config(app, host=address, port=port, timeout_graceful_shutdown=5, lifespan="on", **quiet)
     try:
-        await _mcp_http.ListeningServer(config, ready).serve()
+        await _http.ListeningServer(config, ready).serve()
     finally:
         if host.failure is not None:  # It would end the process by an exit code of its own.
             raise host.failure
