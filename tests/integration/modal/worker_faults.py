@@ -29,7 +29,7 @@ class WorkerFaults:
 
     def arm(self, step: Step, kind: Kind) -> Fault | None:
         """Make the next start of a command go wrong."""
-        if step != "launch" or kind in ("late", "cut"):
+        if step != "launch" or kind in ("late", "cut", "stall"):
             return self._others.arm(step, kind)
         fault = _AtWorker(self._emulator, frozenset({step}), kind)
         self._ours.append(fault)
