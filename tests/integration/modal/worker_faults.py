@@ -29,7 +29,7 @@ class WorkerFaults:
 
     def arm(self, step: Step, kind: Kind) -> Fault | None:
         """Make the next start of a command go wrong."""
-        if step != "launch" or kind in ("late", "cut"):
+        if step != "launch" or kind in ("late", "cut", "stall"):
             return self._others.arm(step, kind)
         fault = _AtWorker(self._emulator, frozenset({step}), kind)
         self._ours.append(fault)
@@ -44,7 +44,7 @@ class WorkerFaults:
         if kind == "hold":
             fault.watch()
         else:
-            fault.struck.set()
+            fault.struck = _Counted(self._emulator, self._sandbox)
         return fault
 
     def disarm(self, fault: Fault) -> None:
@@ -59,6 +59,19 @@ class WorkerFaults:
         for fault in self._ours:
             fault.forget()
         self._others.end()
+
+
+class _Counted(threading.Event):
+    """Set once another start has come by."""
+
+    def __init__(self, emulator: Emulator, sandbox: str) -> None:
+        super().__init__()
+        self._emulator, self._sandbox = emulator, sandbox
+        self._before = emulator.counts(sandbox).get(START, 0)
+
+    def is_set(self) -> bool:
+        """Whether it has."""
+        return self._emulator.counts(self._sandbox).get(START, 0) > self._before
 
 
 class _AtWorker(Fault):
