@@ -5,6 +5,7 @@ What stands in is in `STAND_INS`: a pattern, what it becomes, and why. Everythin
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import getpass
 import os
@@ -21,14 +22,20 @@ import yaml
 
 from tests import engine as engines
 from tests import images, sshd
+from tests.venvs import python_of
 
-from .test_blocks import BLOCK, EMULATED, ROOT, blocks
+from .test_blocks import BLOCK, EMULATED, ROOT, RUNTIMES, blocks
 
 MARK = "--hermes-env-example--"
 SHORT = "--profile quick --law test_exit_codes_come_back"
 PIP = f"{sys.executable} -m pip install --dry-run --quiet --no-index --no-build-isolation"
 STAND_INS: tuple[tuple[str, str, str], ...] = (
-    (r"^pip install 'hermes-env\[([\w,]+)\]'", rf"{PIP} '{ROOT}[\1]'", "not published: this project, with that extra"),
+    (
+        r"^pip install 'hermes-env\[(inspect|pydantic-ai|deepagents)\]'",
+        "true",
+        "scripts/runtimes.sh installs just that, each into a venv of its own",
+    ),
+    (r"^pip install 'hermes-env\[([\w,-]+)\]'", rf"{PIP} '{ROOT}[\1]'", "not published: this project, with that extra"),
     (r"^pip install -e '\.\[([\w,]+)\]'", rf"{PIP} '{ROOT}[\1]'", "the tests' own installation stays as it is"),
     (r"^(hermes-env conformance \S+.*)", rf"\1 {SHORT}", "whole runs are tests/integration/*/test_conformance.py"),
     (r"^(python tests/emulators/(\w+) -- hermes-env conformance \2)", rf"\1 {SHORT} ", "the same"),
@@ -39,6 +46,7 @@ STAND_INS: tuple[tuple[str, str, str], ...] = (
     ),
     (r"^(hermes-env mcp .*--http .*)", r"timeout 8 \1 || [ $? = 124 ]", "it serves until it is told to end"),
     (r"(MODAL_TOKEN_\w+)=a[ks]-…", r'\1="$\1"', "the token of the emulator"),
+    (r"(VERCEL_\w+)=(?:team_|prj_)?…", r'\1="$\1"', "the token of the emulator, its team and project"),
     (r"DAYTONA_API_KEY=(?:dtn_)?…", 'DAYTONA_API_KEY="$DAYTONA_API_KEY"', "the key of the emulator"),
     (r"^sudo apt-get install -y", "apt-get install --simulate", "a test installs nothing on its machine"),
     (r"=(ci_key|ci_known_hosts)\b", r'="$FILES"/\1', "the key files of the reader's CI"),
@@ -187,7 +195,22 @@ def test_commands_run_and_say_what_is_shown(page: Path, language: str, code: str
         assert not shown or re.fullmatch(pattern, output.strip(), re.DOTALL), (command, output)
 
 
-@pytest.mark.parametrize(("page", "code"), blocks("py"))
+def _fragments(*, of_runtimes: bool) -> list[Any]:
+    return [case for case in blocks("py") if (case.values[0].name in RUNTIMES) == of_runtimes]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("page", "code"), _fragments(of_runtimes=True))
+def test_fragments_of_runtimes_use_names_that_exist(page: Path, code: str) -> None:
+    """A fragment is Python, and what it imports is there; the page's example is run whole."""
+    tree = compile(code, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    done = subprocess.run(
+        [python_of(RUNTIMES[page.name]), "-c", "\n".join(imports)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("page", "code"), _fragments(of_runtimes=False))
 def test_python_that_needs_the_outside_runs(page: Path, code: str, tmp_path: Path) -> None:
     """An example with an image and data of the reader's own runs against an engine that has such an image."""
     (tmp_path / "example.py").write_text(f'data = b"{{}}"\n{code}')
