@@ -25,7 +25,9 @@ from ._handles import Handles
 from ._pumps import Pumps
 
 if TYPE_CHECKING:
-    from hermes_env import Channel, KillReport, Launch
+    from collections.abc import Sequence
+
+    from hermes_env import Channel, KillReport, Launch, Probe
 
 _MAX_ARGV = 65_536
 """Characters of all arguments (SDK 1.6.4, ARG_MAX_BYTES); the service counts bytes."""
@@ -64,6 +66,7 @@ class ModalEnvironment(BaseEnvironment):
     )
     Options: ClassVar[Any] = LazyOptions("hermes_env_modal._options:ModalOptions")
     install: ClassVar[str] = _session.INSTALL
+    sdk_packages: ClassVar[tuple[str, ...]] = ("modal",)
     carries_env: ClassVar[bool] = True
 
     def __init__(self, options: Any = None, **settings: Any) -> None:
@@ -153,6 +156,11 @@ class ModalEnvironment(BaseEnvironment):
 
     def _expires_at(self) -> datetime | None:
         return self._expires
+
+    def _probes(self, patience: float) -> Sequence[Probe]:
+        from ._questions import Questions
+
+        return Questions(self._link, self._box).all(patience)
 
     # -- commands -------------------------------------------------------------------------------------------------
 
