@@ -25,7 +25,7 @@ NOT_APPLICABLE = {
     "test_a_request_that_arrives_twice_runs_once",
     "test_an_unknown_user_runs_nothing",
 }
-"""Laws about uploads, doubled requests and other users, which a local environment with a pipe for stdin does not have."""
+"""Laws about uploads, doubled requests and other users, which a local environment does not have."""
 
 
 def suite(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
