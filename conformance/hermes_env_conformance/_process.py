@@ -97,6 +97,14 @@ END
         same_bytes("stdout", b"head\ntail\0", result.stdout)
 
     @law()
+    def test_wide_characters_count_by_their_bytes(self, lab: Lab) -> None:
+        """An argument and a script of 30,000 characters of three bytes each arrive whole."""
+        wide = "\u4e00" * 30_000
+        result = lab.env.exec(["sh", "-c", 'printf %s "$1"', "sh", wide])
+        same_bytes("the argument", wide.encode(), result.stdout)
+        same_bytes("text of the script", wide.encode(), lab.env.exec(f"printf %s {wide}").stdout)
+
+    @law()
     def test_commands_do_not_share_state(self, lab: Lab) -> None:
         """A directory, variable, option, umask or trap of one command does not reach the next."""
         report = 'pwd; echo "${LEAK-unset} $-"; umask; trap'

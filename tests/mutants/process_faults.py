@@ -18,6 +18,7 @@ from hermes_env import (
     EnvironmentGone,
     ExecResult,
     KillReport,
+    Launch,
 )
 
 from ._broken import Broken, BrokenProcess, BrokenStart, Spoiled, mutant
@@ -362,3 +363,12 @@ class VariablesInArgv(Broken):
 @mutant("an unknown user passed over, and the command run as the default one", "test_an_unknown_user_runs_nothing")
 class IgnoresUsers(Broken):
     capabilities = replace(Broken.capabilities, users=True)
+
+
+@mutant("arguments cut at a limit in bytes that was checked in characters", "test_wide_characters_count_by_their_bytes")
+class CountsCharacters(Broken):
+    def _launch(self, launch: Launch) -> Channel:
+        short = tuple(arg.encode("utf-8", "surrogateescape")[:65_536].decode("utf-8", "ignore") for arg in launch.args)
+        wide = [not arg.isascii() and len(arg) <= 65_536 for arg in launch.args]
+        args = (new if is_wide else old for new, old, is_wide in zip(short, launch.args, wide, strict=True))
+        return super()._launch(replace(launch, args=tuple(args)))
