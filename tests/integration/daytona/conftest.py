@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from hermes_env import BaseEnvironment, open_environment
+from hermes_env import BaseEnvironment
 from tests.emulators.daytona.client import Emulator
+from tests.integration.clouds import Open, opener
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "daytona"
 LIVE_OPTIONS: dict[str, Any] = {"ttl": 2400, "auto_delete": 0}
 """A live sandbox lasts forty minutes at most, and goes when it is idle."""
-Open = Callable[..., BaseEnvironment]
 
 
 @pytest.fixture(scope="session")
@@ -30,25 +30,13 @@ def shared() -> Iterator[Emulator | None]:
 @pytest.fixture
 def opened(shared: Emulator | None) -> Iterator[Open]:
     """Opens sandboxes, and closes them after the test."""
-    yield from _opener(shared)
+    yield from opener("daytona", _access(shared))
 
 
-def _opener(emulator: Emulator | None) -> Iterator[Open]:
-    made: list[BaseEnvironment] = []
-
-    def open_one(**settings: Any) -> BaseEnvironment:
-        access = (
-            LIVE_OPTIONS
-            if emulator is None
-            else {"api_key": emulator.key, "api_url": emulator.api_url, "target": "local"}
-        )
-        env = open_environment("daytona", **{**access, **settings})
-        made.append(env)
-        return env
-
-    yield open_one
-    for env in made:
-        env.close()
+def _access(emulator: Emulator | None) -> dict[str, Any]:
+    if emulator is None:
+        return LIVE_OPTIONS
+    return {"api_key": emulator.key, "api_url": emulator.api_url, "target": "local"}
 
 
 @pytest.fixture
@@ -69,7 +57,7 @@ def emulator() -> Iterator[Emulator]:
 @pytest.fixture
 def faulty(emulator: Emulator) -> Iterator[Open]:
     """Opens sandboxes of the emulator with faults; the faults are forgotten before they are closed."""
-    opener = _opener(emulator)
-    yield next(opener)
+    opening = opener("daytona", _access(emulator))
+    yield next(opening)
     emulator.heal()
-    next(opener, None)
+    next(opening, None)

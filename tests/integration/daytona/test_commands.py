@@ -18,7 +18,8 @@ from hermes_env import (
     attach,
 )
 from tests.emulators.daytona.client import Emulator
-from tests.integration.daytona.conftest import LIVE, Open
+from tests.integration.clouds import Open
+from tests.integration.daytona.conftest import LIVE
 
 EVERY_BYTE = bytes(range(256))
 BOUNDARY = b"\r\n--DAYTONA-FILE-BOUNDARY--\r\n"

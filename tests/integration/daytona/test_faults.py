@@ -25,7 +25,7 @@ from hermes_env import (
 from hermes_env_daytona import DaytonaEnvironment
 from tests.emulators.daytona.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.daytona.conftest import Open
+from tests.integration.clouds import Open
 
 SHELLS = ["zsh", "bash", "dash"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from hermes_env import BaseEnvironment
 from tests.emulators.daytona.client import Emulator
-from tests.integration.daytona.conftest import Open
+from tests.integration.clouds import Open
 
 Work = Callable[[BaseEnvironment], object]
 

@@ -12,7 +12,7 @@ from hermes_env import BackendUnavailable, CommandFailed, open_environment
 from hermes_env_daytona import DaytonaEnvironment
 from tests.emulators.daytona.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.daytona.conftest import Open
+from tests.integration.clouds import Open
 
 
 def argv_with(needle: bytes) -> list[int]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from hermes_env import BaseEnvironment, open_environment
+from hermes_env import BaseEnvironment
 from tests.emulators.modal.client import Emulator
+from tests.integration.clouds import Open, opener
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "modal"
 LIVE_OPTIONS: dict[str, Any] = {"app": "hermes-env-tests", "ttl": 2400, "idle_timeout": 300}
 """A live sandbox lasts forty minutes at most, and goes when it is idle."""
-Open = Callable[..., BaseEnvironment]
 
 
 @contextlib.contextmanager
@@ -41,21 +41,7 @@ def shared() -> Iterator[Emulator | None]:
 def opened(shared: Emulator | None) -> Iterator[Open]:
     """Opens sandboxes, and closes them after the test."""
     with at(shared):
-        yield from opener(LIVE_OPTIONS if shared is None else {})
-
-
-def opener(common: dict[str, Any]) -> Iterator[Open]:
-    """Opens sandboxes with these options; the second step closes them."""
-    made: list[BaseEnvironment] = []
-
-    def open_one(**settings: Any) -> BaseEnvironment:
-        env = open_environment("modal", **{**common, **settings})
-        made.append(env)
-        return env
-
-    yield open_one
-    for env in made:
-        env.close()
+        yield from opener("modal", LIVE_OPTIONS if shared is None else {})
 
 
 @pytest.fixture
@@ -77,7 +63,7 @@ def emulator() -> Iterator[Emulator]:
 def faulty(emulator: Emulator) -> Iterator[Open]:
     """Opens sandboxes of the emulator with faults; the faults are forgotten before they are closed."""
     with at(emulator):
-        opening = opener({})
+        opening = opener("modal", {})
         yield next(opening)
         emulator.heal()
         next(opening, None)

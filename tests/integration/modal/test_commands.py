@@ -24,7 +24,8 @@ from hermes_env import (
 from hermes_env_modal import ModalEnvironment, _sandbox
 from hermes_env_modal._stdin import SLICE
 from tests.emulators.modal.client import Emulator
-from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS, Open
+from tests.integration.clouds import Open
+from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS
 
 EVERY_BYTE = bytes(range(256))
 SLOW = pytest.mark.skipif(

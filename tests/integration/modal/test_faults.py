@@ -27,7 +27,8 @@ from hermes_env import (
 )
 from tests.emulators.modal.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.modal.conftest import Open, at
+from tests.integration.clouds import Open
+from tests.integration.modal.conftest import at
 
 RUNS = 50 if os.environ.get("HERMES_ENV_SLOW") == "1" else 8
 SLOW = pytest.mark.skipif(

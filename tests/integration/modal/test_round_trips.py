@@ -9,7 +9,7 @@ import pytest
 from hermes_env import BaseEnvironment
 from tests.emulators.modal.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.modal.conftest import Open
+from tests.integration.clouds import Open
 
 Work = Callable[[BaseEnvironment], object]
 COMMAND = {"TaskExecStart": 1, "TaskExecStdioRead": 2, "TaskExecWait": 1}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from hermes_env import BaseEnvironment, open_environment
+from hermes_env import BaseEnvironment
 from tests.emulators.vercel.client import Emulator
+from tests.integration.clouds import Open, opener
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "vercel"
 LIVE_OPTIONS: dict[str, Any] = {"execution_time_limit": 1800, "extend": False}
 """A live sandbox lasts thirty minutes at most."""
-Open = Callable[..., BaseEnvironment]
 
 
 def access(emulator: Emulator | None) -> dict[str, Any]:
@@ -42,20 +42,7 @@ def shared() -> Iterator[Emulator | None]:
 @pytest.fixture
 def opened(shared: Emulator | None) -> Iterator[Open]:
     """Opens sandboxes, and closes them after the test."""
-    yield from _opener(shared)
-
-
-def _opener(emulator: Emulator | None) -> Iterator[Open]:
-    made: list[BaseEnvironment] = []
-
-    def open_one(**settings: Any) -> BaseEnvironment:
-        env = open_environment("vercel", **{**(access(emulator) or LIVE_OPTIONS), **settings})
-        made.append(env)
-        return env
-
-    yield open_one
-    for env in made:
-        env.close()
+    yield from opener("vercel", access(shared) or LIVE_OPTIONS)
 
 
 @pytest.fixture
@@ -76,7 +63,7 @@ def emulator() -> Iterator[Emulator]:
 @pytest.fixture
 def faulty(emulator: Emulator) -> Iterator[Open]:
     """Opens sandboxes of the emulator with faults; the faults are forgotten before they are closed."""
-    opener = _opener(emulator)
-    yield next(opener)
+    opening = opener("vercel", access(emulator))
+    yield next(opening)
     emulator.heal()
-    next(opener, None)
+    next(opening, None)

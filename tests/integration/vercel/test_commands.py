@@ -22,7 +22,8 @@ from hermes_env import (
 )
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
-from tests.integration.vercel.conftest import LIVE, Open, access
+from tests.integration.clouds import Open
+from tests.integration.vercel.conftest import LIVE, access
 
 EVERY_BYTE = bytes(range(256))
 SPLIT = "é€𝄞".encode() * 30_000

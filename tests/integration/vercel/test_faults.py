@@ -21,7 +21,7 @@ from hermes_env import (
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.vercel.conftest import Open
+from tests.integration.clouds import Open
 
 OUTSIDE = ("kill", "commands", "extend", "stop", "destroy", "get")
 """Endpoints that no command needs that goes well."""

@@ -11,7 +11,8 @@ import pytest
 
 from hermes_env import BackendUnavailable, EnvironmentGone, InvalidArgument, attach, reap
 from tests.emulators.vercel.client import Emulator
-from tests.integration.vercel.conftest import Open, access
+from tests.integration.clouds import Open
+from tests.integration.vercel.conftest import access
 from tests.integration.vercel.test_faults import name_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from hermes_env import BaseEnvironment
 from tests.emulators.vercel.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.vercel.conftest import Open
+from tests.integration.clouds import Open
 
 Work = Callable[[BaseEnvironment], object]
 

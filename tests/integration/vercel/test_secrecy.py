@@ -14,7 +14,7 @@ from hermes_env import CommandFailed, open_environment
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
 from tests.emulators.waiting import until
-from tests.integration.vercel.conftest import Open
+from tests.integration.clouds import Open
 
 
 def argv_with(needle: bytes) -> list[int]:
