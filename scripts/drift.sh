@@ -15,7 +15,9 @@ rm -f "$venv/.installed-dev"
 grep -v '^#' constraints.txt | diff - .work/newest.txt >.work/drift.txt && same=yes || same=no
 sed -n 's/^< /pinned: /p; s/^> /newest: /p' .work/drift.txt
 # The suites of agent runtimes too: their newest releases against ours.
+export PYTHON="$PWD/$venv/bin/python"
 sh scripts/runtimes.sh --newest
+sh scripts/runtimes.sh hermes_agent
 for runtime in inspect_ai pydantic_ai deepagents; do
   "$venv/bin/python" -m pip --python ".work/runtimes-newest/$runtime/bin/python" freeze --exclude-editable >.work/newest-$runtime.txt
   grep -v '^#' tests/runtimes/$runtime.txt | diff - .work/newest-$runtime.txt >.work/drift.txt || same=no
@@ -29,7 +31,7 @@ if [ "$same" = yes ]; then
   exit 0
 fi
 tests="tests/unit tests/integration/cli tests/integration/documents/test_site.py tests/integration/test_conformance_local.py tests/integration/runtimes"
-for backend in daytona docker ssh; do
+for backend in daytona docker modal ssh vercel; do
   tests="$tests tests/integration/$backend/test_conformance.py tests/integration/$backend/test_commands.py"
 done
 [ "${1-}" != all ] || tests=
