@@ -12,16 +12,21 @@ VENV=$venv sh scripts/venv.sh dev
 # What this makes is no installation in the versions of constraints.txt.
 rm -f "$venv/.installed-dev"
 "$venv/bin/python" -m pip freeze --exclude-editable >.work/newest.txt
-grep -v '^#' constraints.txt | diff - .work/newest.txt >.work/drift.txt && same=yes || same=no
-sed -n 's/^< /pinned: /p; s/^> /newest: /p' .work/drift.txt
+same=yes
+# Only what the newest set has is compared: the pins also hold what builds this package, and order and case differ.
+compare() { # PINS NEWEST LABEL
+  awk -F == -v label="$3" '/^#/ { next } NR == FNR { pin[tolower($1)] = $2; next } pin[tolower($1)] != $2 {
+    was = tolower($1) in pin ? pin[tolower($1)] : "nothing"; print label $1 ": pinned " was ", newest " $2; found = 1
+  } END { exit found }' "$1" "$2" || same=no
+}
+compare constraints.txt .work/newest.txt ""
 # The suites of agent runtimes too: their newest releases against ours.
 export PYTHON="$PWD/$venv/bin/python"
 sh scripts/runtimes.sh --newest
 sh scripts/runtimes.sh hermes_agent
 for runtime in inspect_ai pydantic_ai deepagents; do
   "$venv/bin/python" -m pip --python ".work/runtimes-newest/$runtime/bin/python" freeze --exclude-editable >.work/newest-$runtime.txt
-  grep -v '^#' tests/runtimes/$runtime.txt | diff - .work/newest-$runtime.txt >.work/drift.txt || same=no
-  sed -n "s/^< /pinned for $runtime: /p; s/^> /newest for $runtime: /p" .work/drift.txt
+  compare "tests/runtimes/$runtime.txt" ".work/newest-$runtime.txt" "$runtime: "
 done
 rm -rf .work/runtimes-newest/hermes_agent
 ln -sfn ../runtimes/hermes_agent .work/runtimes-newest/hermes_agent
