@@ -89,7 +89,8 @@ class Archive:
         return Found(real, bool(told["mode"] & _DIRECTORY), not told["mode"] & special)
 
     def _told(self, path: str) -> dict[str, Any] | None:
-        response = self._api.head(self._url, params={"path": path}, timeout=self._api.timeout)
+        with self._engine_errors(path):
+            response = self._api.head(self._url, params={"path": path}, timeout=self._api.timeout)
         with response:
             if response.status_code == 404:
                 self._require_container()

@@ -37,8 +37,7 @@ def mcp(
         typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp; port 0: a free one."),
     ] = None,
     workspace: Annotated[
-        str,
-        typer.Option("--workspace", metavar="DIR", help="Directory inside: file tools stay in it."),
+        str, typer.Option("--workspace", metavar="DIR", help="Directory inside: file tools stay in it.")
     ] = ".",
     policy: Annotated[
         Literal["default", "codex", "openclaw", "helloagents", "claude_code"],
