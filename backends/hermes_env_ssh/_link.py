@@ -67,10 +67,10 @@ class Guard:
         hint = "login scripts must not read stdin, and the account must be able to run /bin/sh"
         raise BackendUnavailable(f"{problem}: {hint}", reason="denied")
 
-    def kill(self, command_id: str, grace: float) -> KillReport:
-        """End a command's whole tree."""
+    def kill(self, tag: str, grace: float) -> KillReport:
+        """End the whole tree of the command in a session."""
         tenths = str(min(int(grace * 10), 36_000))
-        answer = self._ask("k", command_id, tenths, 5.0 + grace)
+        answer = self._ask("k", tag, tenths, 5.0 + grace)
         if answer is None:
             self.suspect = True
         return parse_kill_report(answer or b"")

@@ -72,6 +72,45 @@ def test_environment_and_directory(env: BaseEnvironment) -> None:
     assert result.stderr == folder == b"/tmp/hermes env 'dir'\n"
 
 
+def test_exported_names_of_one_letter_are_the_accounts(start: Callable[..., Sshd]) -> None:
+    """What a login environment exports reaches a command as it is, whatever our own scripts call their variables."""
+    path = sshd.find("bash")
+    assert path is not None
+    names = [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "g",
+        "h",
+        "i",
+        "j",
+        "k",
+        "l",
+        "m",
+        "n",
+        "o",
+        "p",
+        "q",
+        "r",
+        "s",
+        "t",
+        "u",
+        "v",
+        "w",
+        "x",
+        "y",
+        "z",
+    ]
+    server = start(shell=path, rc="".join(f"export {name}={name * 3}\n" for name in names))
+    with open_environment("ssh", **server.options()) as env:
+        for _ in range(3):
+            result = env.exec("env | grep '^[a-z]='")
+            assert sorted(result.text.split()) == [f"{name}={name * 3}" for name in names]
+
+
 def test_a_missing_directory_is_named(env: BaseEnvironment) -> None:
     """The builtin error tells that nothing ran."""
     with pytest.raises(FileNotFoundError) as caught:
