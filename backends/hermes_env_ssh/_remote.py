@@ -69,8 +69,8 @@ def guard_script(link_id: str) -> bytes:
     """One line that makes the remote shell the guard of a connection.
 
     It answers ``p WORD`` with ``WORD pong BOOT_ID``, ends the tree of a session for ``k TAG TENTHS`` and reports
-    ``TAG`` with the report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends
-    every command of the connection: at once and again, since a command may just be starting.
+    ``TAG`` with the report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is
+    gone, ends every command of the connection: at once and again, since a command may just be starting.
     """
     kill = KILL_SCRIPT.replace("\\", "\\\\").replace("'", "\\047").replace("\n", "\\n")
     return (

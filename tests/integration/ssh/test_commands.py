@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import string
 import subprocess
 import threading
 import time
@@ -76,34 +77,7 @@ def test_exported_names_of_one_letter_are_the_accounts(start: Callable[..., Sshd
     """What a login environment exports reaches a command as it is, whatever our own scripts call their variables."""
     path = sshd.find("bash")
     assert path is not None
-    names = [
-        "a",
-        "b",
-        "c",
-        "d",
-        "e",
-        "f",
-        "g",
-        "h",
-        "i",
-        "j",
-        "k",
-        "l",
-        "m",
-        "n",
-        "o",
-        "p",
-        "q",
-        "r",
-        "s",
-        "t",
-        "u",
-        "v",
-        "w",
-        "x",
-        "y",
-        "z",
-    ]
+    names = string.ascii_lowercase
     server = start(shell=path, rc="".join(f"export {name}={name * 3}\n" for name in names))
     with open_environment("ssh", **server.options()) as env:
         for _ in range(3):
