@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _START = r"""
 LC_ALL=C; export LC_ALL; unset IFS
-mark="${3:-HERMES_ENV_COMMAND}=$1"; grace=$2; hit=' '; killed=' '; me=$$
+mark="${3:-HERMES_ENV_COMMAND}=$1"; grace=$2; word=${4:+$4 }; hit=' '; killed=' '; me=$$
 add() { case $hit in *" $1 "*) ;; *) [ "$1" = "$me" ] || hit="$hit$1 ";; esac; }
 """
 _BY_GREP = r"""
@@ -77,11 +77,11 @@ while [ "$clean" -lt 2 ] && [ "$rounds" -lt 50 ]; do
   fi
 done
 set -- $killed; n=$#
-[ "$clean" -ge 2 ] && echo "killed $n left 0" || { set -- $alive; echo "killed $n left $#"; }
+[ "$clean" -ge 2 ] && echo "${word}killed $n left 0" || { set -- $alive; echo "${word}killed $n left $#"; }
 """
 KILL_SCRIPT = _START + _BY_GREP + _REST
 """``$1`` is the command's id, ``$2`` the grace between TERM and KILL in tenths of a second, ``$3`` another variable to
-find processes by."""
+find processes by, ``$4`` a word that goes ahead of the report."""
 FORKLESS_KILL = _START + _BY_BUILTINS + _REST
 """The same by builtins only, for a shell that runs already: it works where no process can be started any more. The
 grace must be 0, since waiting takes a program. Slower with many processes: their environments are read byte by byte.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hermes_env import BackendUnavailable
 
 from ._connect import end_input, receive, send
-from ._remote import StreamFilter
+from ._remote import NO_PROCESS, StreamFilter
 
 if TYPE_CHECKING:
     import paramiko
@@ -27,6 +27,8 @@ _DRAIN = 0.5
 """Seconds to wait for end-of-file after the last marks: a background child may hold the streams for ever."""
 _SILENCE = 30.0
 """Seconds to wait for the marks, or the server's close, when only the status has come: a busy server sends it first."""
+_WANT = (NO_PROCESS, "Resource temporarily unavailable")
+"""What is said where an account has used up its processes: by the session itself, and by OpenSSH."""
 _SETTLE = 0.05
 """Seconds for a dying connection to be seen as dead: its channels are closed first."""
 
@@ -224,6 +226,8 @@ class SshChannel:
         said = noise.strip(b" /").decode("utf-8", "replace")[:300] or "nothing"
         status = self._channel.exit_status
         problem = f"the account's login shell did not run the command (status {status}; it said: {said})"
+        if any(words in said for words in _WANT):
+            return BackendUnavailable(f"{problem}: nothing ran; it has no process left", reason="capacity")
         hint = "nothing ran; its login scripts must not read stdin, and it must be able to run /bin/sh"
         return BackendUnavailable(f"{problem}: {hint}", reason="denied")
 

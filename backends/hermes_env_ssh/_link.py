@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hermes_env import BackendUnavailable, KillReport, parse_kill_report
 
 from . import _connect
-from ._remote import GUARD_COMMAND, guard_script, new_link_id
+from ._remote import CANNOT, GUARD_COMMAND, guard_script, new_link_id
 
 if TYPE_CHECKING:
     import paramiko
@@ -29,6 +29,10 @@ _REFUSALS = 5
 """Refusals beside the guard's session after which the server is believed to allow only that one."""
 _HOPELESS = 50
 """Refusals after which a connection that carries nothing else is believed to be of no use."""
+_KILL = 2.0
+"""Seconds for a kill, beside the grace, before it is tried without starting a process: bash as sh tries for 15."""
+_KILL_HERE = 4.0
+"""Seconds for that."""
 _FAREWELL = 2.0
 """Seconds for the guard to leave at the end."""
 
@@ -68,9 +72,14 @@ class Guard:
         raise BackendUnavailable(f"{problem}: {hint}", reason="denied")
 
     def kill(self, tag: str, grace: float) -> KillReport:
-        """End the whole tree of the command in a session."""
+        """End the whole tree of the command in a session.
+
+        Where the account cannot have one more process there is no grace: waiting takes one.
+        """
         tenths = str(min(int(grace * 10), 36_000))
-        answer = self._ask("k", tag, tenths, 5.0 + grace)
+        answer = self._ask("k", tag, tenths, _KILL + grace)
+        if answer is None or answer == CANNOT:
+            answer = self._ask("K", tag, "", _KILL_HERE)
         if answer is None:
             self.suspect = True
         return parse_kill_report(answer or b"")
