@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable
 
-from ._connect import end_input, receive, send
+from ._connect import end_input, is_active, receive, send
 from ._remote import NO_PROCESS, StreamFilter
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _SILENCE = 30.0
 """Seconds to wait for the marks, or the server's close, when only the status has come: a busy server sends it first."""
 _WANT = (NO_PROCESS, "Resource temporarily unavailable")
 """What is said where an account has used up its processes: by the session itself, and by OpenSSH."""
-_SETTLE = 0.05
-"""Seconds for a dying connection to be seen as dead: its channels are closed first."""
 
 
 class _Notify(threading.Event):
@@ -215,11 +213,7 @@ class SshChannel:
     def _is_lost(self) -> bool:
         if self._channel.exit_status != -1:
             return False
-        if not self._channel.eof_received:
-            return True
-        transport = self._channel.get_transport()
-        transport.join(_SETTLE)
-        return not transport.is_active()
+        return not self._channel.eof_received or not is_active(self._channel)
 
     def _refused(self) -> BackendUnavailable:
         noise = b" / ".join(output.filter.noise.strip() for output in self._outputs)

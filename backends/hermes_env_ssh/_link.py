@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("hermes_env")
 
+NO_LOGIN_SHELL = "the server could not start the account's login shell: nothing ran; it may have no process left"
+
 _TRUST = 1.0
 """Seconds after which a connection that says nothing is asked before a command is entrusted to it."""
 _LAG = 0.3
@@ -66,6 +68,8 @@ class Guard:
         if not self._channel.eof_received and not self._channel.get_transport().is_active():
             problem = f"the connection to {self._target.name} was lost at once"
             raise BackendUnavailable(problem, reason="unreachable")
+        if _connect.is_refused(self._channel):
+            raise BackendUnavailable(NO_LOGIN_SHELL, reason="capacity")
         said = self._noise.decode("utf-8", "replace").strip()[:300] or "nothing"
         problem = f"{self._target.name} did not run a command (it said: {said})"
         hint = "login scripts must not read stdin, and the account must be able to run /bin/sh"

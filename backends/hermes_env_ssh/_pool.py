@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable, EnvironmentGone
 
-from ._connect import SessionRefused, close_channel, request_exec, send
-from ._link import Link
+from ._connect import SessionRefused, close_channel, is_refused, request_exec, send
+from ._link import NO_LOGIN_SHELL, Link
 from ._remote import COMMAND_LINE, greeting, new_link_id
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Session:
         """Bring the session as far as it gets without a command.
 
         Raises:
-            ConnectionError: The link was lost, or the server took nothing in that many seconds.
+            BackendUnavailable: ``capacity``: the server starts no login shell, or it takes nothing in so many seconds.
+            ConnectionError: The link was lost.
         """
         self.channel.settimeout(timeout)
         view = memoryview(greeting(self.nonce, self.tag))
@@ -57,9 +58,12 @@ class Session:
             while view:
                 view = view[send(self.channel, view) :]
         except BrokenPipeError:
-            # A login shell that has ended already: what it said becomes the error of the command that gets it.
-            if not self.channel.closed or not self.link.is_alive():
-                raise
+            if self.channel.eof_received:
+                # A login shell that has ended already: what it said becomes the error of the command that gets it.
+                return
+            if is_refused(self.channel) or (self.link.is_alive() and self.link.guard.ping()):
+                raise BackendUnavailable(NO_LOGIN_SHELL, reason="capacity") from None
+            raise
 
     def is_fresh(self) -> bool:
         """Whether a command can still be given to it."""
@@ -227,6 +231,9 @@ class Pool:
             link.drop()
             session.release()
             raise
+        except BackendUnavailable:
+            session.release()
+            raise
         return session
 
     def _refused(self, link: Link, connection: Connection) -> None:
@@ -278,11 +285,15 @@ class Pool:
         return self._with_room(2)
 
     def _warm(self, link: Link) -> None:
-        session = None
+        session, failed = None, True
         with contextlib.suppress(ConnectionError, BackendUnavailable):
             session = self._open_on(link)
+            failed = False
         with self._changed:
             self._warming = False
+            if failed:
+                # The next command finds out what is wrong.
+                self._warm_until = 0.0
             if not self._closed and self._spare is None:
                 self._spare, session = session, None
             self._changed.notify_all()

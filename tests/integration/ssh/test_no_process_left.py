@@ -1,4 +1,4 @@
-"""An account that has used up its processes: kills still work, and what cannot be started is never taken for a result."""
+"""An account that has used up its processes: kills still work, and what cannot be started gets no exit status."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermes_env import BackendUnavailable, CommandTimeout, open_environment
+from hermes_env import BackendUnavailable, open_environment, parse_kill_report
 from hermes_env_ssh._remote import LINK_VARIABLE, guard_script
 from tests import sshd
 from tests.sshd import Account, marked
@@ -34,8 +35,8 @@ while True:
 '"""
 """Takes every process that there is, and every one that becomes free."""
 PYTHON = "/usr/bin/python3"
-DEADLINE = 60.0
-SHELLS = ("dash", "bash", "busybox sh", "mksh", "yash", "zsh")
+DEADLINE = 30.0
+SHELLS = ("dash", "bash", "busybox sh", "mksh", "yash", "zsh --emulate sh")
 
 
 @pytest.fixture
@@ -47,10 +48,22 @@ def person() -> Iterator[Account]:
         try:
             yield made
         finally:
-            while left := living(made.name):
-                for pid in left:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            end_all(made.name)
+            # The next account gets the same number, and what init has not collected counts.
+            wait_for(lambda: count(made.name) == 0)
+
+
+def end_all(user: str) -> None:
+    """Kill all that a user runs."""
+    while left := living(user):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def count(user: str) -> int:
+    """Processes of a user, those included that have ended and are not collected: the limit counts them too."""
+    return len(subprocess.run(["ps", "-o", "pid=", "-u", user], capture_output=True, check=False).stdout.split())
 
 
 def living(user: str) -> list[int]:
@@ -91,15 +104,8 @@ def test_a_command_that_took_every_process_is_killed(crowded: Sshd, person: Acco
             with pytest.raises(Exception, match="cancelled") as caught:
                 process.wait(DEADLINE)
             assert not caught.value.result.kill_unconfirmed  # type: ignore[attr-defined]
-            # What init has not collected yet still counts as processes.
-            wait_for(lambda: has_room(person))
+            wait_for(lambda: count(person.name) < LIMIT // 2)
             assert env.exec("echo next").stdout == b"next\n"
-
-
-def has_room(person: Account) -> bool:
-    """Whether init has collected what was killed."""
-    listed = subprocess.run(["ps", "-o", "pid=", "-u", person.name], capture_output=True, text=True, check=False)
-    return len(listed.stdout.split()) < LIMIT // 2
 
 
 def test_a_dead_client_leaves_no_greedy_command(crowded: Sshd, person: Account) -> None:
@@ -108,7 +114,7 @@ def test_a_dead_client_leaves_no_greedy_command(crowded: Sshd, person: Account) 
     process = env.start(GREEDY, env={"PYTHON": PYTHON})
     assert next(iter(process)) == ("stdout", b"on\n")
     wait_for(lambda: len(living(person.name)) > LIMIT // 2)
-    env._pool._links[0].drop()  # type: ignore[attr-defined] # noqa: SLF001 - what the death of the client is to the server
+    env._pool._links[0].drop()  # type: ignore[attr-defined]
     wait_for(lambda: marked(process.id) == [])
     env.close()
 
@@ -119,16 +125,13 @@ def test_what_cannot_be_started_is_no_result(crowded: Sshd, person: Account) -> 
         holder = env.start(GREEDY, env={"PYTHON": PYTHON})
         assert next(iter(holder)) == ("stdout", b"on\n")
         wait_for(lambda: len(living(person.name)) > LIMIT // 2)
-        refused = 0
+        refused: list[str] = []
         for _ in range(6):
             try:
                 assert env.exec("echo ran").stdout == b"ran\n"
             except BackendUnavailable as error:
-                assert error.reason == "capacity"
-                refused += 1
-        assert refused >= 3
-        with pytest.raises(CommandTimeout):
-            env.exec("sleep 100", timeout=0.01)
+                refused.append(error.reason)
+        assert set(refused) == {"capacity"}
         holder.kill()
         assert marked(holder.id) == []
 
@@ -156,14 +159,21 @@ def test_the_guard_of_any_shell(shell: str, person: Account) -> None:
             env={"PYTHON": PYTHON, LINK_VARIABLE: tag, "PATH": os.defpath},
             stdout=subprocess.DEVNULL,
         )
-        with greedy:
+        try:
             wait_for(lambda: len(living(person.name)) > LIMIT // 2)
+            alarm = threading.Timer(DEADLINE, guard.kill)
+            alarm.start()
             guard.stdin.write(f"k {tag} 0\np still\nK {tag}\n".encode())
-            lines = []
-            while not (lines and b" killed " in lines[-1] and lines[-1].endswith(b" left 0\n")):
+            lines: list[bytes] = []
+            while not (lines and b" killed " in lines[-1]):
                 lines.append(guard.stdout.readline())
                 assert lines[-1], lines
+            alarm.cancel()
+            # yash cannot read what has NUL bytes in it, and says so.
+            confirmed = parse_kill_report(lines[-1].partition(b" ")[2]).confirmed
+            assert confirmed == (program != "yash")
             assert any(line.startswith(b"still pong") for line in lines)
-            assert marked(tag) == []
-        guard.stdin.write(b"q\n")
-        guard.stdin.close()
+            assert marked(tag) == [] or not confirmed
+        finally:
+            end_all(person.name)
+            greedy.wait()
