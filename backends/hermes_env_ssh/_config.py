@@ -10,7 +10,6 @@ import getpass
 import glob
 import os
 import re
-import shlex
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ _USED = frozenset(
     {
         "connecttimeout",
         "globalknownhostsfile",
+        "hashknownhosts",
         "hostkeyalias",
         "hostname",
         "identitiesonly",
@@ -34,6 +34,7 @@ _USED = frozenset(
         "port",
         "proxycommand",
         "proxyjump",
+        "revokedhostkeys",
         "serveralivecountmax",
         "serveraliveinterval",
         "stricthostkeychecking",
@@ -127,7 +128,8 @@ class HostConfig:
             if key == "host":
                 applies = active and matches_any(self.host, _split(value, where))
             elif key == "match":
-                applies = self._matches(_split(value, where), where) and active
+                words = _split(value, where)
+                applies = active and self._matches(words, where)
             elif key == "include":
                 for name in _split(value, where):
                     for found in sorted(glob.glob(os.path.join(base, os.path.expanduser(name)))):
@@ -153,10 +155,11 @@ class HostConfig:
         for word in rest:
             wanted = not word.startswith("!")
             criterion, _, value = word.lstrip("!").partition("=")
-            held = (self._holds(criterion.lower(), value, rest, where) == wanted) and held
+            held = self._holds(criterion.lower(), value, rest, where, needed=held) == wanted and held
         return held
 
-    def _holds(self, criterion: str, value: str, rest: Iterator[str], where: str) -> bool:
+    def _holds(self, criterion: str, value: str, rest: Iterator[str], where: str, *, needed: bool) -> bool:
+        """Whether a criterion holds; a program is run only if that is `needed`."""
         if criterion == "all":
             return True
         if criterion in ("final", "canonical"):
@@ -164,7 +167,7 @@ class HostConfig:
             return self._final and criterion == "final"
         value = value or next(rest, "")
         if criterion == "exec":
-            return _succeeds(_expand(value, self.tokens))
+            return needed and _succeeds(_expand(value, self.tokens))
         subjects = {
             "host": lambda: self.host_name,
             "originalhost": lambda: self.host,
@@ -219,11 +222,39 @@ def _local_user() -> str:
         return str(os.getuid())
 
 
+_WORD_PART = re.compile(
+    r"""\\(?P<escaped>['"\\ ])|'(?P<single>(?:\\['"\\]|[^'])*)'|"(?P<double>(?:\\['"\\]|[^"])*)"|(?P<plain>[^ \t'"])"""
+)
+
+
 def _split(value: str, where: str) -> list[str]:
-    try:
-        return shlex.split(value, comments=True)
-    except ValueError as error:
-        raise InvalidArgument("config", f"{where}: {error}") from None
+    """Words as OpenSSH takes them apart.
+
+    A backslash escapes only quotes, itself and a space; ``#`` begins a comment only where a word begins.
+    """
+    words: list[str] = []
+    at = 0
+    while (at := _skip_blanks(value, at)) < len(value) and value[at] != "#":
+        word = ""
+        while at < len(value) and value[at] not in " \t":
+            part = _WORD_PART.match(value, at)
+            if part is None:
+                raise InvalidArgument("config", f"{where}: a quote is not closed")
+            word += _text_of(part)
+            at = part.end()
+        words.append(word)
+    return words
+
+
+def _skip_blanks(value: str, at: int) -> int:
+    return at + len(value[at:]) - len(value[at:].lstrip(" \t"))
+
+
+def _text_of(part: re.Match[str]) -> str:
+    quoted = part["single"] if part["single"] is not None else part["double"]
+    if quoted is None:
+        return part["escaped"] or part["plain"]
+    return re.sub(r"""\\(['"\\])""", r"\1", quoted)
 
 
 def _succeeds(command: str) -> bool:

@@ -37,11 +37,15 @@ class KnownHosts:
         name: The host as the files write it: ``host``, or ``[host]:port`` for any port but 22.
         files: Files to look in; those that do not exist are skipped. A new key goes into the first.
         accept_new: Add the key of a host that no file names. A key that differs is refused all the same.
+        hash_names: Write the host's name as a digest.
+        revoked: Files of public keys that no host may show (``RevokedHostKeys``).
     """
 
     name: str
     files: tuple[str, ...]
     accept_new: bool = False
+    hash_names: bool = False
+    revoked: tuple[str, ...] = ()
 
     def kinds(self) -> list[str]:
         """Kinds of keys known for this host: to be asked for first."""
@@ -53,6 +57,7 @@ class KnownHosts:
         Raises:
             BackendUnavailable: ``denied``.
         """
+        self._check_revoked(key)
         entries = list(self._entries())
         if any(marker == "@revoked" and known.blob == key.blob for marker, known in entries):
             raise self._denied(key, "is revoked")
@@ -68,6 +73,21 @@ class KnownHosts:
         if not self.accept_new:
             raise self._denied(key, "is not known: add it to known_hosts, or open with host_keys='accept-new'")
         self._add(key)
+
+    def _check_revoked(self, key: HostKey) -> None:
+        for path in self.revoked:
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except OSError as error:
+                # As OpenSSH does: a list that cannot be read revokes every key.
+                problem = f"cannot be compared with the revoked ones of {path}: {error.strerror}"
+                raise self._denied(key, problem) from error
+            if data.startswith(b"SSHKRL\n"):
+                problem = f"cannot be compared with {path}, a KRL: list public keys there, or use proxy_command"
+                raise self._denied(key, problem)
+            if key.blob.encode() in data.split():
+                raise self._denied(key, f"is revoked by {path}")
 
     def _denied(self, key: HostKey, problem: str) -> BackendUnavailable:
         shown = f"{key.kind} {key.fingerprint}"
@@ -102,7 +122,8 @@ class KnownHosts:
                 # A file whose last line has no end must not swallow this one.
                 size = file.seek(0, os.SEEK_END)
                 torn = size > 0 and os.pread(fd, 1, size - 1) not in (b"\n", b"")
-                line = f"{self.name} {key.kind} {key.blob}\n".encode()
+                name = _hashed(self.name) if self.hash_names else self.name
+                line = f"{name} {key.kind} {key.blob}\n".encode()
                 file.write(b"\n" + line if torn else line)
         except OSError as error:
             raise self._denied(key, f"cannot be added to {path}: {error.strerror}") from error
@@ -120,6 +141,13 @@ def _matches(field: str, name: str) -> bool:
     if any(_glob(pattern[1:], name) for pattern in patterns if pattern.startswith("!")):
         return False
     return any(_glob(pattern, name) for pattern in patterns)
+
+
+def _hashed(name: str) -> str:
+    """The name as ``HashKnownHosts`` has it written."""
+    salt = os.urandom(20)
+    digest = hmac.new(salt, name.encode(), "sha1").digest()
+    return "|1|" + "|".join(base64.b64encode(part).decode("ascii") for part in (salt, digest))
 
 
 def _matches_hashed(field: str, name: str) -> bool:

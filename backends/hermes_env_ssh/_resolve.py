@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ class _Resolver:
 
     def target(self) -> Target:
         options = self._options
+        self._refuse_two_ways()
         config = self._config(options.host, options.user)
         port = options.port or _number(config, "port", 22)
         return self._build(
@@ -78,8 +80,8 @@ class _Resolver:
             password=options.password if final else None,
             jumps=jumps,
             proxy_command=proxy_command,
-            connect_timeout=options.connect_timeout or _number(config, "connecttimeout", 20),
-            alive_interval=options.alive_interval or _number(config, "serveraliveinterval", 15),
+            connect_timeout=options.connect_timeout or _seconds(config, "connecttimeout", 20),
+            alive_interval=options.alive_interval or _seconds(config, "serveraliveinterval", 15),
             alive_count=options.alive_count or _number(config, "serveralivecountmax", 3),
         )
 
@@ -96,6 +98,8 @@ class _Resolver:
             tuple(os.path.expanduser(path) for path in files),
             # `no` would also accept a key that has changed; that is not to be had here.
             accept_new=policy.lower() in ("accept-new", "no", "off"),
+            hash_names=_flag(config, "hashknownhosts"),
+            revoked=_paths(config.words("revokedhostkeys"), tokens),
         )
 
     def _agent_socket(self, config: HostConfig, tokens: Mapping[str, str]) -> str | None:
@@ -105,6 +109,8 @@ class _Resolver:
         named = config.get("identityagent")
         if named is None or named == "SSH_AUTH_SOCK":
             return os.environ.get("SSH_AUTH_SOCK")
+        if named.startswith("$") and not named.startswith("${"):
+            return os.environ.get(named[1:])
         return None if named.lower() == "none" else expand_path(named, tokens)
 
     # -- the way --------------------------------------------------------------------------------------------------
@@ -126,8 +132,16 @@ class _Resolver:
             return ()
         if depth >= _MAX_HOPS:
             raise InvalidArgument("jump", f"more than {_MAX_HOPS} jump hosts in a row")
+        if jump is None:
+            spec = expand_command(spec, config.tokens)
         nearest, *others = (hop.strip() for hop in spec.split(","))
         return (self._hop(nearest, depth, first=True), *(self._hop(o, depth) for o in others))
+
+    def _refuse_two_ways(self) -> None:
+        options = self._options
+        given = [way for way in (options.jump, options.proxy_command) if way is not None and way.lower() != "none"]
+        if len(given) > 1:
+            raise InvalidArgument("jump", "cannot be given together with proxy_command: each is the whole way")
 
     def _hop(self, spec: str, depth: int, *, first: bool = False) -> Target:
         user, host, port = parse_place("jump", spec.removeprefix("ssh://").rstrip("/"))
@@ -165,6 +179,20 @@ def _number(config: HostConfig, directive: str, default: int) -> int:
     if not value.isdigit():
         raise InvalidArgument("config", f"{directive}: {value!r} is not a whole number")
     return int(value) or default
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def _seconds(config: HostConfig, directive: str, default: int) -> int:
+    """A time of the configuration, as ``90``, ``90s`` or ``1m30``; 0 and ``none`` leave the default."""
+    value = config.get(directive)
+    if value is None or value.lower() == "none":
+        return default
+    if re.fullmatch(r"(\d+[smhdw]?)+", value.lower(), re.ASCII) is None:
+        raise InvalidArgument("config", f"{directive}: {value!r} is not a time such as 90 or 1m30s")
+    parts = re.findall(r"(\d+)([smhdw]?)", value.lower())
+    return sum(int(number) * _UNITS[unit] for number, unit in parts) or default
 
 
 def _flag(config: HostConfig, directive: str) -> bool:

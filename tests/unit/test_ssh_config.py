@@ -41,6 +41,11 @@ CONFIGS = {
     "match ends a host": "Host b\n Port 1\nMatch host a\n Port 19\n",
     "identities": "Host a\n IdentityFile {folder}/k1\n IdentityFile {folder}/k2\nHost *\n IdentityFile {folder}/k3\n",
     "alive": "Host a\n ServerAliveInterval 7\n ServerAliveCountMax 9\n ConnectTimeout 6\n",
+    "times": "Host a\n ServerAliveInterval 1m30\n ConnectTimeout 2h\n",
+    "no comment inside a word": "Host a\n User some#one # this is\n HostName 'real'#z\n",
+    "backslashes": 'Host a\n User DOMAIN\\one\n HostName "q\\"r"\n',
+    "escaped blank": "Host a\n User some\\ one\n",
+    "empty word": 'Host a\n User ""x\n',
     "known": "Host a\n UserKnownHostsFile {folder}/kh1 {folder}/kh2\n GlobalKnownHostsFile {folder}/kh3\n",
     "strict": "Host a\n StrictHostKeyChecking accept-new\n",
     "alias": "Host a\n HostKeyAlias thing\n",
@@ -98,10 +103,47 @@ def test_same_as_openssh(folder: Path, name: str) -> None:
         assert truth["userknownhostsfile"] == [" ".join(target.known.files[:2])]
     if "connecttimeout" in truth and truth["connecttimeout"] != ["none"]:
         assert target.connect_timeout == int(truth["connecttimeout"][0])
+    if name in ("alive", "times"):
+        assert target.alive_interval == int(truth["serveraliveinterval"][0])
     if name == "alive":
         assert (target.alive_interval, target.alive_count) == (7, 9)
     assert target.known.accept_new == (truth["stricthostkeychecking"][0] == "accept-new")
     assert (target.known.name == "thing") == (truth.get("hostkeyalias") == ["thing"])
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+def test_programs_run_only_where_they_decide(folder: Path) -> None:
+    """`Match exec` after a criterion that does not hold runs nothing, here as in OpenSSH."""
+    text = (
+        'Match host b exec "touch {folder}/never1"\n Port 1\nMatch !host a exec "touch {folder}/never2"\n Port 2\n'
+        'Match exec "touch {folder}/ran" host b\n Port 3\n'
+    )
+    for read in (ours, lambda folder, _text: theirs(folder)):
+        read(folder, text)
+        assert (folder / "ran").exists()
+        assert not list(folder.glob("never*"))
+        (folder / "ran").unlink()
+
+
+def test_times_that_are_none(folder: Path) -> None:
+    """What is no time is named; none and 0 never mean for ever."""
+    for text in ("1x", "-1", "1.5", "m"):
+        with pytest.raises(InvalidArgument, match="is not a time"):
+            ours(folder, f"ConnectTimeout {text}\n")
+    assert ours(folder, "ConnectTimeout none\nServerAliveInterval 0\n").connect_timeout == 20
+
+
+def test_one_way_only(folder: Path) -> None:
+    """Two ways at once are refused, whichever would have been taken."""
+    with pytest.raises(InvalidArgument, match="proxy_command"):
+        ours(folder, "", jump="j", proxy_command="nc %h %p")
+    assert ours(folder, "", jump="none", proxy_command="nc %h %p").proxy_command == "nc a 22"
+
+
+def test_names_in_a_jump(folder: Path) -> None:
+    """A jump host of the configuration may be named after the host."""
+    (nearest,) = ours(folder, "Host a\n HostName real\n User u\n ProxyJump %r@gate-%h-%n\n").jumps
+    assert (nearest.user, nearest.host) == ("u", "gate-real-a")
 
 
 def test_jump_hosts(folder: Path) -> None:
@@ -182,4 +224,7 @@ def test_agent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ours(folder, "", agent=False).agent_socket is None
     assert ours(folder, "IdentityAgent none\n").agent_socket is None
     assert ours(folder, "IdentityAgent /other\n").agent_socket == "/other"
+    monkeypatch.setitem(os.environ, "MY_AGENT", "/mine")
+    assert ours(folder, "IdentityAgent $MY_AGENT\n").agent_socket == "/mine"
+    assert ours(folder, "IdentityAgent ${{MY_AGENT}}/x\n").agent_socket == "/mine/x"
     assert ours(folder, "IdentitiesOnly yes\n").agent_listed_only

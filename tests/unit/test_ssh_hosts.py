@@ -75,6 +75,37 @@ def test_a_revoked_key_is_refused(tmp_path: Path) -> None:
         hosts(tmp_path / "known", text, accept_new=True).check(KEY)
 
 
+def test_a_file_of_revoked_keys(tmp_path: Path) -> None:
+    """`RevokedHostKeys`: a key in it is refused; a list that cannot be read refuses every key."""
+    known = tmp_path / "known"
+    known.write_text(f"host.example {KEY.kind} {KEY.blob}\n")
+    revoked = tmp_path / "revoked"
+
+    def check() -> None:
+        KnownHosts("host.example", (str(known),), revoked=(str(revoked),)).check(KEY)
+
+    with pytest.raises(BackendUnavailable, match="No such file"):
+        check()
+    revoked.write_text(f"# text\n{OTHER.kind} {OTHER.blob} other\n")
+    check()
+    revoked.write_text(f"{OTHER.kind} {OTHER.blob}\n{KEY.kind} {KEY.blob} comment\n")
+    with pytest.raises(BackendUnavailable, match="is revoked by"):
+        check()
+    subprocess.run(["ssh-keygen", "-q", "-k", "-f", str(tmp_path / "krl")], check=True, capture_output=True)
+    revoked.write_bytes((tmp_path / "krl").read_bytes())
+    with pytest.raises(BackendUnavailable, match="a KRL"):
+        check()
+
+
+def test_a_new_name_is_hashed_on_demand(tmp_path: Path) -> None:
+    """`HashKnownHosts`: the name does not stand in the file, and ssh-keygen finds it."""
+    path, name = tmp_path / "known", known_name("host.example", 2222)
+    KnownHosts(name, (str(path),), accept_new=True, hash_names=True).check(KEY)
+    assert "example" not in path.read_text()
+    KnownHosts(name, (str(path),)).check(KEY)
+    subprocess.run(["ssh-keygen", "-F", name, "-f", str(path)], check=True, capture_output=True)
+
+
 def test_an_authority_is_not_a_host_key(tmp_path: Path) -> None:
     """A line for a certificate authority does not make its key a host's."""
     known = hosts(tmp_path / "known", f"@cert-authority * {KEY.kind} {KEY.blob}\n")
