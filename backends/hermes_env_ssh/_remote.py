@@ -39,6 +39,9 @@ NO_PROCESS = "no process could be started"
 _FRAMED = (
     # A signal for the whole group is for the command; a trap, unlike an ignored signal, is not inherited.
     "trap : 1 2 3 13 15;"
+    # Debian's bash reads ~/.bashrc where this is lower, and what that prints would be the command's output. The login
+    # shell has done so already.
+    "case ${SHLVL-} in ''|0|1) SHLVL=2;export SHLVL;;esac;"
     # The shell's own words about a killed command are not the command's output.
     "exec 9>&2 2>/dev/null;"
     # Many shells end when they cannot start the next one.

@@ -184,6 +184,20 @@ def test_any_login_shell(noisy: Sshd) -> None:
         assert env.exec("kill -s TERM $$").exit_code == 143
 
 
+def test_a_bash_inside_is_silent(start: Callable[..., Sshd]) -> None:
+    """Debian's bash reads ~/.bashrc when it takes itself for the first shell of an SSH session: no command's is that."""
+    path = sshd.find("bash")
+    assert path is not None
+    server = start(shell=path, rc=NOISE)
+    with open_environment("ssh", **server.options()) as env:
+        for _ in range(2):
+            for command in (["bash", "-c", "echo out; echo err >&2"], "bash -c 'echo out; echo err >&2'"):
+                result = env.exec(command)
+                assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+        with env.session() as session:
+            assert session.exec("echo out").stdout == b"out\n"
+
+
 def test_the_noise_is_real(start: Callable[..., Sshd]) -> None:
     """The same server makes a plain ssh client show the noise: the test above tests something."""
     path = sshd.find("bash")
