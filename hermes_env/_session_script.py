@@ -107,7 +107,8 @@ if [ -n "$3" ]; then
     done
     [ -z "$_hermes_g" ] || rm -f -- $_hermes_g;;
   esac
-  read -r _hermes_x <"$2/names" && unset $_hermes_x
+  # bash complains about a locale that is gone with its variable.
+  read -r _hermes_x <"$2/names" && unset $_hermes_x 2>/dev/null
   . "$2/$_hermes_s" 2>/dev/null
   _hermes_c=$@CWD@ _hermes_o=$@OLD@
   unset @CWD@ @OLD@

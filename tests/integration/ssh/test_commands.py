@@ -182,10 +182,14 @@ def test_any_login_shell(noisy: Sshd) -> None:
         assert env.exec(["printf", "%s|", *words]).text == "it's|!x|a\\\\b|$HOME|\n|"
         assert env.exec('printf %s "$V"', env={"V": "a'b!c\\\\\n"}).text == "a'b!c\\\\\n"
         assert env.exec("kill -s TERM $$").exit_code == 143
+        with env.session() as session:
+            # fish exports a locale, which need not exist.
+            result = session.exec("echo out; echo err >&2", env={"V": "1"})
+            assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
 
 
 def test_a_bash_inside_is_silent(start: Callable[..., Sshd]) -> None:
-    """Debian's bash reads ~/.bashrc when it takes itself for the first shell of an SSH session: no command's is that."""
+    """Debian's bash reads ~/.bashrc when it takes itself for the first shell of SSH: none of a command is that."""
     path = sshd.find("bash")
     assert path is not None
     server = start(shell=path, rc=NOISE)
