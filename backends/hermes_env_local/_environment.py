@@ -73,4 +73,4 @@ class LocalEnvironment(CommandEnvironment):
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:  # noqa: ARG002
         """Kill by signals of our own; no second command is needed."""
-        return channel.kill(grace)  # type: ignore[attr-defined, no-any-return]
+        return self._kill_process(channel, grace)
