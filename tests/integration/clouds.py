@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import subprocess
 import sys
@@ -9,7 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hermes_env import BaseEnvironment, open_environment
+from hermes_env import (
+    BaseEnvironment,
+    StagedEnvironment,
+    open_environment,
+)
 
 ROOT = Path(__file__).parents[2]
 Open = Callable[..., BaseEnvironment]
@@ -42,3 +47,21 @@ def probe(
     text = record.read_text()
     told = done.stdout.decode() + done.stderr.decode() + text
     return done.returncode, {fact["name"]: fact for fact in json.loads(text)["facts"]}, told
+
+
+def ident(env: BaseEnvironment) -> str:
+    """Id of the sandbox of an environment."""
+    return env.ref.partition("://")[2]
+
+
+def staged(env: BaseEnvironment) -> list[str]:
+    """Names of the command files in the client's private directory."""
+    assert isinstance(env, StagedEnvironment)
+    kept = (".claim", "/lease")
+    return sorted(name for name in glob.glob(f"{env._area.home}/*") if not name.endswith(kept))
+
+
+def pids(emulator: Any, env: BaseEnvironment) -> list[int]:
+    """Processes of the sandbox."""
+    found: list[int] = emulator.sandboxes()[ident(env)]["pids"]
+    return found

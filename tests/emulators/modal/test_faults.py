@@ -17,7 +17,7 @@ from grpclib import Status
 from modal import exception
 
 from tests.emulators.modal.test_exec import feed, on_this_machine
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.emulators.modal.client import Emulator

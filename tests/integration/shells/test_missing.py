@@ -21,9 +21,9 @@ from hermes_env.tools import FilePolicy, FileTools
 from tests import engine
 from tests.backends.bare import FRAMED_NEEDS, OPERATIONS, REFUSED, STAGED_NEEDS, farm
 from tests.backends.shells import SHELLS, install
+from tests.processes import marked
 
 from .conftest import BOXED, TRANSPORTS, boxed_shell
-from .test_matrix import marked
 
 DATA = bytes(range(256)) * 700
 SLOW = os.environ.get("HERMES_ENV_SLOW") == "1"

@@ -13,21 +13,9 @@ import pytest
 from hermes_env import CommandFailed, open_environment
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
-from tests.emulators.waiting import until
 from tests.integration.clouds import Open
-
-
-def argv_with(needle: bytes) -> list[int]:
-    """Processes of this machine, the sandbox's among them, whose argument list holds this."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as file:
-                if needle in file.read():
-                    found.append(int(path.split("/")[2]))
-        except OSError:
-            continue
-    return found
+from tests.processes import showing
+from tests.waiting import until
 
 
 def test_command_text_is_constant(faulty: Open, emulator: Emulator) -> None:
@@ -48,7 +36,7 @@ def test_stdin_and_variables_are_in_no_argument_list(faulty: Open) -> None:
         ": >up; cat >/dev/null; until [ -e go ]; do sleep 0.02; done", stdin=canary.encode() * 9, env={"TOKEN": canary}
     )
     until(lambda: env.exec("[ -e up ]").ok)
-    seen = argv_with(canary.encode())
+    seen = showing(canary.encode())
     env.exec(": >go")
     process.wait(60)
     assert seen == []
