@@ -6,15 +6,22 @@ import glob
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hermes_env import (
     BaseEnvironment,
+    CommandCancelled,
     StagedEnvironment,
     open_environment,
 )
+
+# Tests that several modules derive fail as readably as those that stand in one.
+pytest.register_assert_rewrite("tests.integration.cloud_tests")
 
 ROOT = Path(__file__).parents[2]
 Open = Callable[..., BaseEnvironment]
@@ -65,3 +72,21 @@ def pids(emulator: Any, env: BaseEnvironment) -> list[int]:
     """Processes of the sandbox."""
     found: list[int] = emulator.sandboxes()[ident(env)]["pids"]
     return found
+
+
+def cancelled(env: BaseEnvironment, emulator: Any, endpoint: str, script: str, **settings: Any) -> None:
+    """Start a command, wait until a request of it is held, and cancel it."""
+    process = env.start(script, **settings)
+    emulator.wait_held(endpoint)
+    process.kill()
+    with pytest.raises(CommandCancelled):
+        process.wait(60)
+
+
+def at_once(work: Callable[[Any], object], items: Iterable[Any]) -> None:
+    """Do the work for each item, each on a thread of its own."""
+    threads = [threading.Thread(target=work, args=(item,)) for item in items]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

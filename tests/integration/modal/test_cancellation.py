@@ -14,11 +14,9 @@ from hermes_env import (
     CommandTimeout,
 )
 from tests.emulators.modal.client import Emulator
-from tests.integration.clouds import Open, ident
+from tests.integration.clouds import Open, at_once, ident
 from tests.integration.modal.sandboxes import running
 from tests.waiting import until
-
-# -- cancellation -------------------------------------------------------------------------------------------------
 
 
 def test_cancelled_while_stdin_is_stuck(faulty: Open, emulator: Emulator) -> None:
@@ -83,11 +81,7 @@ def test_many_cancellations_leave_nothing(faulty: Open, emulator: Emulator) -> N
         with pytest.raises(CommandCancelled):
             process.wait(60)
 
-    threads = [threading.Thread(target=one, args=(index * 0.01,)) for index in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(one, [index * 0.01 for index in range(12)])
     until(lambda: not any("sleep 600" in _command(pid) for pid in emulator.sandboxes()[ident(env)]["pids"]))
 
 

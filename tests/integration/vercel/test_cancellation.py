@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import Any
 
 import pytest
 
 from hermes_env import (
-    BaseEnvironment,
     CommandCancelled,
-    CommandTimeout,
     OutcomeUnknown,
 )
 from tests.emulators.vercel.client import Emulator
-from tests.integration.clouds import Open, ident, pids, staged
+from tests.integration.cloud_tests import CancellationTests
+from tests.integration.clouds import Open, cancelled, ident, pids, staged
 from tests.waiting import until
 
 OUTSIDE = ("kill", "commands", "extend", "stop", "destroy", "get")
 """Endpoints that no command needs that goes well."""
 
 
-def cancelled(env: BaseEnvironment, emulator: Emulator, endpoint: str, script: str, **settings: Any) -> None:
-    """Start a command, wait until a request of it is held, and cancel it."""
-    process = env.start(script, **settings)
-    emulator.wait_held(endpoint)
-    process.kill()
-    with pytest.raises(CommandCancelled):
-        process.wait(60)
+class TestCancellation(CancellationTests):
+    """What every staged backend does."""
 
-
-# -- cancellation -------------------------------------------------------------------------------------------------
+    upload = "write"
+    dispatch = "run"
+    erasure = "run"
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["one stream", "parts"])
@@ -43,16 +36,6 @@ def test_cancelled_during_the_upload_nothing_is_dispatched(faulty: Open, emulato
     data = bytes(range(256)) * (8 << 12)
     cancelled(env, emulator, "write", "echo ran >>log", stdin=data if known else iter([data]))
     assert all(entry.get("command", [""])[-1] == "hermes-env-" for entry in emulator.log() if "command" in entry)
-    emulator.heal()
-    until(lambda: staged(env) == [])
-    assert env.exec("cat log; :").text == ""
-
-
-def test_an_upload_that_arrives_late_is_erased(faulty: Open, emulator: Emulator) -> None:
-    """A request that was held when its command was cancelled may still write the file: it does not stay."""
-    env = faulty()
-    emulator.fail("write", "hold_before")
-    cancelled(env, emulator, "write", "echo ran >>log", stdin=b"secret" * 1000)
     emulator.heal()
     until(lambda: staged(env) == [])
     assert env.exec("cat log; :").text == ""
@@ -141,53 +124,3 @@ def test_a_service_that_does_not_answer_is_not_waited_for(faulty: Open, emulator
     until(lambda: pids(emulator, env) == [])
     # What late requests made goes with a later command.
     until(lambda: env.exec("true").ok and not any(process._command.id in name for name in staged(env)))
-
-
-def test_cancelled_while_the_answer_is_on_its_way(faulty: Open, emulator: Emulator) -> None:
-    """A command that had ended when it was cancelled is over within seconds, whatever its lost answer said."""
-    env = faulty()
-    emulator.fail("run", "hold_after")
-    cancelled(env, emulator, "run", "echo ran >>log")
-    emulator.release()
-    assert env.exec("cat log").text == "ran\n"
-
-
-def test_a_deadline_during_a_stalled_upload(faulty: Open, emulator: Emulator) -> None:
-    """The deadline of a command bounds the upload, too, and nothing is dispatched."""
-    env = faulty()
-    emulator.fail("write", "hold_before")
-    begin = time.monotonic()
-    with pytest.raises(CommandTimeout):
-        env.exec("true", stdin=b"x", timeout=0.5)
-    assert time.monotonic() - begin < 20
-
-
-def test_closing_ends_what_runs(faulty: Open, emulator: Emulator) -> None:
-    """Closing kills running commands and destroys the sandbox; nothing of it is left."""
-    env = faulty()
-    process = env.start("sleep 600")
-    until(lambda: process.state == "dispatched")
-    name = ident(env)
-    env.close()
-    with pytest.raises(CommandCancelled):
-        process.wait(60)
-    assert name not in emulator.sandboxes()
-
-
-def test_many_cancellations_leave_nothing(faulty: Open, emulator: Emulator) -> None:
-    """Commands cancelled at any moment leave neither files nor processes."""
-    env = faulty()
-
-    def one(delay: float) -> None:
-        process = env.start("sleep 600", stdin=b"secret" * 5000)
-        time.sleep(delay)
-        process.kill()
-        with pytest.raises(CommandCancelled):
-            process.wait(60)
-
-    threads = [threading.Thread(target=one, args=(index * 0.01,)) for index in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    until(lambda: pids(emulator, env) == [] and staged(env) == [])
