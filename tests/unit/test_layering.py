@@ -173,6 +173,12 @@ def test_import_costs_next_to_nothing() -> None:
     assert not unwanted & loaded_by("from hermes_env import BaseEnvironment, CommandEnvironment, ExecResult")
 
 
+def test_the_command_line_imports_what_a_command_needs() -> None:
+    """Starting it, which everybody waits for, loads neither the file tools nor asyncio, the suite or an SDK."""
+    unwanted = {"hermes_env.tools", "hermes_env.files", "asyncio", "pydantic", "hermes_env_conformance", *BACKENDS}
+    assert not unwanted & loaded_by("import hermes_env._cli._app")
+
+
 def loaded_by(statement: str) -> set[str]:
     """Modules that a fresh interpreter has loaded after a statement."""
     code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
