@@ -56,6 +56,17 @@ def probe(
     return done.returncode, {fact["name"]: fact for fact in json.loads(text)["facts"]}, told
 
 
+def hold_quick_laws(
+    backend: str, switches: Sequence[str] = (), program: Sequence[str] = ("-m", "hermes_env_conformance")
+) -> None:
+    """The quick profile is green on the backend's emulator with these switches; `program` is what Python runs."""
+    argv = [sys.executable, str(ROOT / "tests/emulators" / backend)]
+    argv += [part for switch in switches for part in ("--switch", switch)]
+    argv += ["--", sys.executable, *program, backend, "--profile", "quick"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-20_000:]
+
+
 def ident(env: BaseEnvironment) -> str:
     """Id of the sandbox of an environment."""
     return env.ref.partition("://")[2]

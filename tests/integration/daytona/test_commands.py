@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from tests.emulators.daytona.client import Emulator
 from tests.integration.cloud_tests import StagedCommandTests
 from tests.integration.clouds import Open, at_once
 from tests.integration.daytona.conftest import LIVE
+from tests.slow import slow
 
 EVERY_BYTE = bytes(range(256))
 BOUNDARY = b"\r\n--DAYTONA-FILE-BOUNDARY--\r\n"
@@ -105,7 +105,7 @@ def test_expiry_is_told(opened: Open) -> None:
 
 
 @pytest.mark.skipif(LIVE, reason="50 sandboxes are over the limits of most organizations")
-@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it")
+@slow("a test of load")
 def test_fifty_sandboxes_with_five_commands_each(opened: Open) -> None:
     """250 commands in 50 sandboxes at once all give their own bytes."""
     results: dict[tuple[int, int], bytes] = {}

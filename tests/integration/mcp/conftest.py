@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.integration.mcp.serving import Server
+from tests.slow import ALL, told
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -19,8 +19,8 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Server:
 @pytest.fixture
 def either(server: Server) -> Server:
     """The same, where the way makes no difference: one of them will do for the run that everyone waits for."""
-    if server.kind == "http" and os.environ.get("HERMES_ENV_SLOW") != "1":
-        pytest.skip("takes long: set HERMES_ENV_SLOW=1 to run it")
+    if server.kind == "http" and not ALL:
+        pytest.skip(told("takes long"))
     return server
 
 

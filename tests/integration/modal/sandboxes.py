@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
-
 from tests.emulators.modal.client import Emulator
+from tests.slow import slow
 
 # -- creation and end ---------------------------------------------------------------------------------------------
 
 EVERY_BYTE = bytes(range(256))
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="the SDK tries for 10 s: set HERMES_ENV_SLOW=1 to run it"
-)
+SLOW = slow("the SDK tries for 10 s")
 
 
 def running(emulator: Emulator) -> set[str]:

@@ -24,11 +24,10 @@ from tests.emulators.modal.client import Emulator
 from tests.integration.cloud_tests import CommandTests
 from tests.integration.clouds import Open, at_once
 from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS
+from tests.slow import slow
 
 EVERY_BYTE = bytes(range(256))
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it"
-)
+SLOW = slow("a test of load")
 
 
 class TestCommands(CommandTests):

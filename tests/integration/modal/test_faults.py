@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import subprocess
 from typing import Any
@@ -20,10 +19,11 @@ from hermes_env import (
 from tests.emulators.modal.client import Emulator
 from tests.integration.clouds import Open, ident
 from tests.integration.modal.sandboxes import EVERY_BYTE, SLOW
+from tests.slow import ALL
 
-RUNS = 50 if os.environ.get("HERMES_ENV_SLOW") == "1" else 8
+RUNS = 50 if ALL else 8
 UNAVAILABLE, INTERNAL = 14, 13
-ALL = -1
+ALWAYS = -1
 
 
 def digest(emulator: Emulator, env: BaseEnvironment, name: str) -> str:
@@ -68,7 +68,7 @@ def test_a_lost_last_acknowledgement_changes_nothing(faulty: Open, emulator: Emu
 def test_a_part_is_never_taken_for_the_whole(faulty: Open, emulator: Emulator) -> None:
     """When stdin cannot be delivered the command never sees its end, and the outcome is not known."""
     env = faulty()
-    emulator.fail("TaskExecStdinWrite", "status", UNAVAILABLE, times=ALL, skip=1)
+    emulator.fail("TaskExecStdinWrite", "status", UNAVAILABLE, times=ALWAYS, skip=1)
     with pytest.raises(OutcomeUnknown):
         env.exec("cat >f; : >whole", stdin=bytes(9 << 20))
     emulator.heal()
@@ -112,7 +112,7 @@ def test_a_throttled_worker_is_asked_when_it_says(faulty: Open, emulator: Emulat
 def test_an_exit_code_that_is_never_told_is_in_the_streams(faulty: Open, emulator: Emulator) -> None:
     """The wait may fail for ever: the command's own marks tell its end."""
     env = faulty()
-    emulator.fail("TaskExecWait", "status", UNAVAILABLE, times=ALL)
+    emulator.fail("TaskExecWait", "status", UNAVAILABLE, times=ALWAYS)
     result = env.exec("echo out; exit 5", timeout=60)
     assert (result.exit_code, result.stdout) == (5, b"out\n")
 
@@ -122,7 +122,7 @@ def test_an_exit_code_that_is_never_told_is_in_the_streams(faulty: Open, emulato
 def test_a_worker_that_does_not_answer_is_no_result(faulty: Open, emulator: Emulator, rpc: str) -> None:
     """After the SDK has given up the outcome is not known, and the sandbox is left alone."""
     env = faulty()
-    emulator.fail(rpc, "status", UNAVAILABLE, times=ALL)
+    emulator.fail(rpc, "status", UNAVAILABLE, times=ALWAYS)
     with pytest.raises(OutcomeUnknown):
         env.exec("sleep 600", timeout=120)
     emulator.heal()

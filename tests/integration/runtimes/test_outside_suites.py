@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.slow import slow
 from tests.venvs import ROOT, python_of
 
 _LIMIT = 1500
@@ -104,7 +105,7 @@ def test_a_runtime_is_content(verdict_of: Callable[..., Verdict], runtime: str, 
     assert not verdict.left_out(f"own_{runtime}"), verdict.said
 
 
-@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes a minute: set HERMES_ENV_SLOW=1 to run it")
+@slow("takes a minute")
 @pytest.mark.parametrize(
     ("runtime", "module"),
     [("inspect_ai", "inspect_ai.py"), ("pydantic_ai", "pydantic_ai"), ("deepagents", "deepagents.py")],

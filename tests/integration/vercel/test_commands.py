@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import os
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from tests.emulators.vercel.client import Emulator
 from tests.integration.cloud_tests import StagedCommandTests
 from tests.integration.clouds import Open, at_once
 from tests.integration.vercel.conftest import LIVE, access
+from tests.slow import slow
 
 EVERY_BYTE = bytes(range(256))
 SPLIT = "é€𝄞".encode() * 30_000
@@ -134,7 +134,7 @@ def test_expiry_is_told(opened: Open) -> None:
 
 
 @pytest.mark.skipif(LIVE, reason="30 sandboxes are over the limits of the smallest plan")
-@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it")
+@slow("a test of load")
 def test_many_sandboxes_with_five_commands_each(opened: Open) -> None:
     """1000 commands in 200 sandboxes, many at once, all give their own bytes."""
     results: dict[tuple[int, int], bytes] = {}
