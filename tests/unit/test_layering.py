@@ -152,11 +152,18 @@ def test_nothing_imports_an_adapter() -> None:
                 )
 
 
-def test_a_missing_runtime_is_told_with_what_installs_it() -> None:
-    """The error of an adapter whose runtime is not installed names the extra."""
-    code = "import sys; sys.modules['deepagents'] = None; import hermes_env.adapters.deepagents"
+@pytest.mark.parametrize(
+    ("missing", "module", "extra"),
+    [
+        ("deepagents", "hermes_env.adapters.deepagents", "deepagents"),
+        ("hypothesis", "hermes_env_conformance", "conformance"),
+    ],
+)
+def test_what_is_missing_is_told_with_what_installs_it(missing: str, module: str, extra: str) -> None:
+    """The error of an adapter whose runtime is not installed names the extra, and so does the suite's."""
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode and "pip install 'hermes-env[deepagents]'" in done.stderr.splitlines()[-1]
+    assert done.returncode and f"pip install 'hermes-env[{extra}]'" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("package", BACKENDS)
