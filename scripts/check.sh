@@ -8,10 +8,10 @@ started=$(date +%s)
 # A shell starts what runs in the background with Ctrl-C ignored, which some tests are about.
 # Two busy cores make a server late now and then: a test that fails runs once more, and the summary names it as RERUN.
 pytest="env --default-signal=INT,QUIT timeout -k 30 2400 $bin/pytest --no-header -q -raR --reruns 1"
-# Tests that mostly wait: for servers, and for faults that hang.
-servers="tests/emulators tests/integration/daytona tests/integration/docker tests/integration/modal"
-servers="$servers tests/integration/runtimes tests/integration/ssh tests/integration/staged tests/integration/vercel"
-apart="$servers tests/mutants"
+# Tests run in streams at once, since much of a test is waiting; what shares one server or engine is in one stream.
+machines="tests/integration/docker tests/integration/runtimes tests/integration/ssh"
+clouds="tests/emulators tests/integration/daytona tests/integration/modal tests/integration/staged tests/integration/vercel"
+mutants=tests/mutants
 
 step() {
   printf '== %s\n' "$*"
@@ -47,16 +47,17 @@ pids=$!
 
 step "format";  "$bin/ruff" format --check --quiet --output-format concise .
 step "lint";    "$bin/ruff" check --quiet --output-format concise .
-step "tests, and beside them: $apart, types, and the wheel in a clean installation"
+step "at once: types, the wheel in a clean installation, tests in four streams (here the fourth; the others at the end)"
 beside types "$bin/mypy" --no-error-summary
 beside wheel clean_installation
-# shellcheck disable=SC2086 # lists of words
-beside mutants $pytest tests/mutants
-# shellcheck disable=SC2086 # lists of words
-beside servers $pytest --durations 10 $servers
+for stream in machines clouds mutants; do
+  eval "folders=\$$stream"
+  # shellcheck disable=SC2086,SC2154 # lists of words; assigned by the line above
+  beside "$stream" $pytest --durations 10 $folders
+done
 failed=
 # shellcheck disable=SC2046,SC2086 # lists of words
-$pytest --durations 15 $(printf -- '--ignore=%s ' $apart) || failed=tests
+$pytest --durations 15 $(printf -- '--ignore=%s ' $machines $clouds $mutants) || failed=tests
 
 for one in $beside; do
   name=${one%=*}
