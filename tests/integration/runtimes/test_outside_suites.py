@@ -14,18 +14,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.slow import slow
-from tests.venvs import ROOT, python_of
+from tests.venvs import ROOT, SUITES, python_of
 
 _LIMIT = 1500
 """Seconds for one suite: 30 on an idle machine."""
 
-SUITES = {
-    "inspect_ai": 44,
-    "pydantic_ai": 40,
-    "deepagents": 86,
-    "hermes_agent": 11,
-}
-"""Tests of each suite, in the version of `tests/runtimes`: fewer would be a suite that was not found."""
 BACKENDS = ("local", "docker")
 CASES = [(runtime, backend) for runtime in SUITES for backend in BACKENDS]
 
