@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from typing import Any
 
 import pytest
 
-from hermes_env import BaseEnvironment, CommandCancelled, CommandTimeout, StagedEnvironment, Unsupported
+from hermes_env import BaseEnvironment, CommandCancelled, CommandTimeout, StagedEnvironment, StagingError, Unsupported
 from tests.integration.clouds import Open, at_once, cancelled, ident, pids, staged
 from tests.processes import showing
 from tests.waiting import until
@@ -71,6 +72,31 @@ class CommandTests:
 
         at_once(one, range(10))
         assert results == {n: b"%d " % n * 1000 + b"%d\n" % n for n in range(10)}
+
+
+def hold_apart(opened: Open, count: int, *, gathered: bool = False) -> None:
+    """So many sandboxes, each with five commands at once, all give their own bytes.
+
+    Args:
+        opened: Opens a sandbox.
+        count: How many are used at once.
+        gathered: No command starts before every sandbox is open.
+    """
+    results: dict[tuple[int, int], bytes] = {}
+    gate = threading.Barrier(count if gathered else 1)
+
+    def use(number: int) -> None:
+        env = opened()
+        gate.wait()
+
+        def command(index: int) -> None:
+            results[number, index] = env.exec("cat", stdin=b"%d/%d " % (number, index) * 50).stdout
+
+        at_once(command, range(5))
+
+    at_once(use, range(count))
+    wanted = {(number, index): b"%d/%d " % (number, index) * 50 for number in range(count) for index in range(5)}
+    assert {key for key, value in wanted.items() if results.get(key) != value} == set()
 
 
 class StagedCommandTests(CommandTests):
@@ -144,6 +170,46 @@ class CancellationTests:
 
         at_once(one, [index * 0.01 for index in range(12)])
         until(lambda: pids(emulator, env) == [] and staged(env) == [])
+
+
+class FaultTests:
+    """Requests of a staged backend that go wrong."""
+
+    upload: str
+    """The endpoint that takes stdin."""
+    dispatch: str
+    """The endpoint that runs a command."""
+    download: str
+    """The endpoint that gives output."""
+    endings: frozenset[str]
+    """Endpoints that would stop the sandbox."""
+
+    def test_an_sdk_error_never_stops_the_sandbox(self, faulty: Open, emulator: Any) -> None:
+        """After failed uploads and dispatches the sandbox still runs, and so does a running command."""
+        env = faulty()
+        running = env.start("until [ -e go ]; do sleep 0.05; done; echo done")
+        until(lambda: running.state == "dispatched")
+        faults = ((self.upload, "status", 500), (self.upload, "abort", 100), (self.dispatch, "status", 500))
+        for fault in faults:
+            emulator.fail(*fault)
+            with pytest.raises(StagingError):
+                env.exec("true", stdin=b"x" * 1000)
+        env.exec(": >go")
+        assert running.wait(60).text == "done\n"
+        assert not self.endings & emulator.counts(ident(env)).keys()
+
+    def test_a_file_that_grows_while_it_is_fetched(self, faulty: Open, emulator: Any) -> None:
+        """Output to which a background child still adds arrives as it was when the command ended."""
+        env = faulty()
+        emulator.fail(self.download, "hold_before")
+        process = env.start(
+            "dd if=/dev/zero bs=65536 count=200 2>/dev/null; (until [ -e go ]; do sleep 0.02; done; echo x) &"
+        )
+        emulator.wait_held(self.download)
+        env.exec(": >go")
+        emulator.release()
+        result = process.wait(60)
+        assert result.stdout == bytes(200 << 16) and result.held == ("stdout", "stderr")
 
 
 class SecrecyTests:

@@ -13,8 +13,8 @@ from hermes_env import (
     attach,
 )
 from tests.emulators.daytona.client import Emulator
-from tests.integration.cloud_tests import StagedCommandTests
-from tests.integration.clouds import Open, at_once
+from tests.integration.cloud_tests import StagedCommandTests, hold_apart
+from tests.integration.clouds import Open
 from tests.integration.daytona.conftest import LIVE
 from tests.slow import slow
 
@@ -108,17 +108,4 @@ def test_expiry_is_told(opened: Open) -> None:
 @slow("a test of load")
 def test_fifty_sandboxes_with_five_commands_each(opened: Open) -> None:
     """250 commands in 50 sandboxes at once all give their own bytes."""
-    results: dict[tuple[int, int], bytes] = {}
-    envs: dict[int, BaseEnvironment] = {}
-
-    def sandbox(number: int) -> None:
-        envs[number] = opened()
-        at_once(lambda index: command(number, index), range(5))
-
-    def command(number: int, index: int) -> None:
-        data = b"%d/%d " % (number, index) * 50
-        results[number, index] = envs[number].exec("cat", stdin=data).stdout
-
-    at_once(sandbox, range(50))
-    wanted = {(n, i): b"%d/%d " % (n, i) * 50 for n in range(50) for i in range(5)}
-    assert {key: value == wanted[key] for key, value in results.items()} == dict.fromkeys(wanted, True)
+    hold_apart(opened, 50)

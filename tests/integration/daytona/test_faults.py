@@ -13,10 +13,20 @@ from hermes_env import (
     StagingError,
 )
 from tests.emulators.daytona.client import Emulator
+from tests.integration.cloud_tests import FaultTests
 from tests.integration.clouds import Open, ident
 from tests.waiting import until
 
 SHELLS = ["zsh", "bash", "dash"]
+
+
+class TestFaults(FaultTests):
+    """What every staged backend does."""
+
+    upload = "upload"
+    dispatch = "execute"
+    download = "download"
+    endings = frozenset({"change", "delete"})
 
 
 @pytest.fixture(params=SHELLS)
@@ -95,20 +105,6 @@ def test_an_answered_error_is_not_a_result(faulty: Open, emulator: Emulator, sta
     assert env.exec("cat log; :").text == ""
 
 
-def test_an_sdk_error_never_stops_the_sandbox(faulty: Open, emulator: Emulator) -> None:
-    """After failed uploads and dispatches the sandbox is still started, and a running command still runs."""
-    env = faulty()
-    running = env.start("until [ -e go ]; do sleep 0.05; done; echo done")
-    until(lambda: running.state == "dispatched")
-    for endpoint, kind, value in (("upload", "status", 500), ("upload", "abort", 100), ("execute", "status", 500)):
-        emulator.fail(endpoint, kind, value)
-        with pytest.raises(StagingError):
-            env.exec("true", stdin=b"x" * 1000)
-    env.exec(": >go")
-    assert running.wait(60).text == "done\n"
-    assert "change" not in emulator.counts(ident(env)) and "delete" not in emulator.counts(ident(env))
-
-
 # -- downloads ----------------------------------------------------------------------------------------------------
 
 
@@ -140,17 +136,3 @@ def test_a_download_that_goes_wrong_is_made_good(
     assert counts["download"] == 1
     throttled = fault is not None and fault["kind"] == "throttle"
     assert (counts["execute"] == 1) is throttled
-
-
-def test_a_file_that_grows_while_it_is_fetched(faulty: Open, emulator: Emulator) -> None:
-    """Output to which a background child still adds arrives as it was when the command ended."""
-    env = faulty()
-    emulator.fail("download", "hold_before")
-    process = env.start(
-        "dd if=/dev/zero bs=65536 count=200 2>/dev/null; (until [ -e go ]; do sleep 0.02; done; echo x) &"
-    )
-    emulator.wait_held("download")
-    env.exec(": >go")
-    emulator.release()
-    result = process.wait(60)
-    assert result.stdout == bytes(200 << 16) and result.held == ("stdout", "stderr")

@@ -19,8 +19,6 @@ from tests.emulators.daytona.client import Emulator
 from tests.integration.clouds import Open, ident
 from tests.waiting import until
 
-# -- creation and end ----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("fault", "error"),

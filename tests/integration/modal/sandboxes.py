@@ -1,11 +1,9 @@
-"""What the emulator tells of its sandboxes."""
+"""What several modules of these tests use."""
 
 from __future__ import annotations
 
 from tests.emulators.modal.client import Emulator
 from tests.slow import slow
-
-# -- creation and end ---------------------------------------------------------------------------------------------
 
 EVERY_BYTE = bytes(range(256))
 SLOW = slow("the SDK tries for 10 s")

@@ -21,8 +21,8 @@ from hermes_env import (
 from hermes_env_modal import ModalEnvironment, _sandbox
 from hermes_env_modal._stdin import SLICE
 from tests.emulators.modal.client import Emulator
-from tests.integration.cloud_tests import CommandTests
-from tests.integration.clouds import Open, at_once
+from tests.integration.cloud_tests import CommandTests, hold_apart
+from tests.integration.clouds import Open
 from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS
 from tests.slow import slow
 
@@ -185,19 +185,4 @@ def test_a_volume_of_another_form_is_refused(opened: Open, volumes: Any) -> None
 @pytest.mark.skipif(LIVE, reason="200 sandboxes are over the limits of most workspaces")
 def test_two_hundred_sandboxes_with_five_commands_each(opened: Open) -> None:
     """1,000 commands in 200 sandboxes at once all give their own bytes."""
-    results: dict[tuple[int, int], bytes] = {}
-    envs: dict[int, BaseEnvironment] = {}
-    barrier = threading.Barrier(200)
-
-    def sandbox(number: int) -> None:
-        envs[number] = opened()
-        barrier.wait()
-        at_once(lambda index: command(number, index), range(5))
-
-    def command(number: int, index: int) -> None:
-        data = b"%d/%d " % (number, index) * 50
-        results[number, index] = envs[number].exec("cat", stdin=data).stdout
-
-    at_once(sandbox, range(200))
-    wanted = {(n, i): b"%d/%d " % (n, i) * 50 for n in range(200) for i in range(5)}
-    assert {key: value == wanted[key] for key, value in results.items()} == dict.fromkeys(wanted, True)
+    hold_apart(opened, 200, gathered=True)

@@ -61,6 +61,9 @@ def test_a_worker_that_is_gone_for_good(faulty: Open, emulator: Emulator) -> Non
         env.exec("true")
 
 
+# -- creation and end ---------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("rpc", "fault", "error"),
     [

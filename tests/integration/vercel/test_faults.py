@@ -11,8 +11,19 @@ from hermes_env import (
     StagingError,
 )
 from tests.emulators.vercel.client import Emulator
+from tests.integration.cloud_tests import FaultTests
 from tests.integration.clouds import Open, ident, staged
 from tests.waiting import until
+
+
+class TestFaults(FaultTests):
+    """What every staged backend does."""
+
+    upload = "write"
+    dispatch = "run"
+    download = "read"
+    endings = frozenset({"stop", "destroy"})
+
 
 # -- exactly once -------------------------------------------------------------------------------------------------
 
@@ -117,20 +128,6 @@ def test_an_answer_that_could_mean_the_end_is_looked_into(faulty: Open, emulator
     assert env.exec("cat log; :").text == "" and env.alive()
 
 
-def test_an_sdk_error_never_stops_the_sandbox(faulty: Open, emulator: Emulator) -> None:
-    """After failed uploads and dispatches the sandbox still runs, and so does a running command."""
-    env = faulty()
-    running = env.start("until [ -e go ]; do sleep 0.05; done; echo done")
-    until(lambda: running.state == "dispatched")
-    for endpoint, kind, value in (("write", "status", 500), ("write", "abort", 100), ("run", "status", 500)):
-        emulator.fail(endpoint, kind, value)
-        with pytest.raises(StagingError):
-            env.exec("true", stdin=b"x" * 1000)
-    env.exec(": >go")
-    assert running.wait(60).text == "done\n"
-    assert not {"stop", "destroy"} & emulator.counts(ident(env)).keys()
-
-
 # -- transfers ----------------------------------------------------------------------------------------------------
 
 
@@ -193,17 +190,3 @@ class _Shrinking:
         with self._path.open("r+b") as cut:
             cut.truncate(1 << 20)
         return data
-
-
-def test_a_file_that_grows_while_it_is_fetched(faulty: Open, emulator: Emulator) -> None:
-    """Output to which a background child still adds arrives as it was when the command ended."""
-    env = faulty()
-    emulator.fail("read", "hold_before")
-    process = env.start(
-        "dd if=/dev/zero bs=65536 count=200 2>/dev/null; (until [ -e go ]; do sleep 0.02; done; echo x) &"
-    )
-    emulator.wait_held("read")
-    env.exec(": >go")
-    emulator.release()
-    result = process.wait(60)
-    assert result.stdout == bytes(200 << 16) and result.held == ("stdout", "stderr")
