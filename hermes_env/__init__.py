@@ -76,6 +76,7 @@ _EXPORTS = {
     "options_from_arguments": "_options",
     "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
+    "sdk_errors": "_sdk_errors",
     "within": "_staged_call",
 }
 
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._sdk_errors import sdk_errors as sdk_errors
     from ._session import Session as Session
     from ._shell import LAUNCHER_PARTS as LAUNCHER_PARTS
     from ._staged import StagedEnvironment as StagedEnvironment

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import paramiko
@@ -55,7 +56,7 @@ class _Transport(paramiko.Transport):
         channel = getattr(_sending, "channel", None)
         # The transport below, on the way through a jump host, carries what this one sends: it must not drop a byte.
         if channel is None or channel.get_transport() is not self or not channel.closed:
-            super()._send_message(data)  # type: ignore[misc]
+            super()._send_message(data)  # type: ignore[misc]  # private, so the stubs leave it out
 
 
 _sending = threading.local()
@@ -313,7 +314,7 @@ class _Login:
     def _attempts(self, agent: contextlib.ExitStack) -> Iterator[tuple[str, Callable[[], object]]]:
         transport, user = self._transport, self._target.user
         for name, key in (*self._agent_keys(agent), *self._file_keys()):
-            yield name, lambda key=key: transport.auth_publickey(user, key)  # type: ignore[misc]
+            yield name, partial(transport.auth_publickey, user, key)
         password = _reveal(self._target.password)
         if password is not None:
             yield "password", lambda: transport.auth_password(user, password, fallback=False)

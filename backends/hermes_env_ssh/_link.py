@@ -98,7 +98,8 @@ class Guard:
         self._thread.join(_FAREWELL)
 
     def _ask(self, question: str, word: str, rest: str, timeout: float) -> bytes | None:
-        answered, lines = threading.Event(), []  # type: ignore[var-annotated]
+        answered = threading.Event()
+        lines: list[bytes] = []
         with self._lock:
             self._answers[word] = (answered, lines)
         # On a thread of its own: a stalled connection blocks whoever sends.
