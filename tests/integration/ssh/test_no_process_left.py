@@ -37,7 +37,11 @@ while True:
 """Takes every process that there is, and every one that becomes free."""
 PYTHON = "/usr/bin/python3"
 DEADLINE = 30.0
-SHELLS = ("dash", "bash", "busybox sh", "mksh", "yash", "zsh --emulate sh")
+SHELLS: tuple[str, ...] = ("dash", "bash", "yash")
+"""One of each kind: it ends when it can start no process, it tries for long, it cannot read what has NUL bytes."""
+if os.environ.get("HERMES_ENV_SLOW") == "1":
+    # Half a minute for shells that do as these do.
+    SHELLS = (*SHELLS, "busybox sh", "mksh", "zsh --emulate sh")
 
 
 @pytest.fixture
