@@ -36,6 +36,8 @@ _REKEY_BYTES = 1 << 40
 _FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 _WEAK = ("cbc", "md5", "sha1-96")
 """Parts of names of algorithms that are never offered."""
+_SETTLE = 0.05
+"""Seconds for a dying connection to be seen as dead: its channels are closed first."""
 _CHANNEL_REQUEST = 98  # RFC 4254, section 9
 _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 _ERRORS = (paramiko.SSHException, OSError, EOFError)
@@ -111,15 +113,15 @@ class Connection:
 
 
 def request_exec(channel: paramiko.Channel, command: bytes) -> None:
-    """Ask the server to run a command, without waiting for its answer.
+    """Ask the server to run a command, without waiting for its answer; `is_refused` tells when that has come.
 
-    Paramiko's own call waits, which is one more round trip for each command. A refusal shows as an end without marks.
+    Paramiko's own call waits, which is one more round trip for each command.
     """
     message = paramiko.Message()
     message.add_byte(bytes([_CHANNEL_REQUEST]))
     message.add_int(channel.remote_chanid)
     message.add_string("exec")
-    message.add_boolean(False)
+    message.add_boolean(True)
     message.add_string(command)
     transport: Any = channel.get_transport()
     try:
@@ -127,6 +129,20 @@ def request_exec(channel: paramiko.Channel, command: bytes) -> None:
             transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
     except _ERRORS as error:
         raise ConnectionError("the SSH connection was lost") from error
+
+
+def is_refused(channel: paramiko.Channel) -> bool:
+    """Whether the server has said that it does not run the command: then paramiko closes the channel from here."""
+    if not channel.closed or channel.eof_received or channel.exit_status != -1:
+        return False
+    return is_active(channel)
+
+
+def is_active(channel: paramiko.Channel) -> bool:
+    """Whether the connection of a closed channel lives."""
+    transport = channel.get_transport()
+    transport.join(_SETTLE)
+    return transport.is_active()
 
 
 def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
