@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 _CLEAN_SCANS = 2
 """One clean scan is no proof: 31 of 200 trees were missed by one, none by two, when parents handed over children."""
 
+_USUAL = 64 << 10
+"""Bytes of a first read: making room for the largest environment took most of the time of a look at a small one."""
 _LARGEST = 4 << 20
 """Bytes of an environment that are read at most; one read returns all there is, up to that."""
 
 
 class _Stat(NamedTuple):
-    state: str
     parent: int
     group: int
     session: int
-    started: str
+    started: int
+    """Clock ticks since boot."""
 
 
 @dataclass(slots=True)
@@ -38,9 +40,11 @@ class _Tree:
     root: int
     lock: AbstractContextManager[object]
     reaped: Callable[[], bool]
-    seen: dict[int, str] = field(default_factory=dict)
+    born: int
+    """Start time of the root: what is older belongs to others, and needs no closer look."""
+    seen: dict[int, int] = field(default_factory=dict)
     """Process id to start time, so that a reused id is never hit."""
-    strangers: dict[int, str] = field(default_factory=dict)
+    strangers: dict[int, int] = field(default_factory=dict)
     """The same of processes that belong to others: what lacks the mark at its birth never gets it."""
     signalled: set[int] = field(default_factory=set)
 
@@ -54,7 +58,7 @@ class _Tree:
 
     def _scan(self) -> list[int]:
         """Live members now; one pass over /proc."""
-        table = _read_table()
+        table = _read_table(self.born)
         alive = [pid for pid, stat in table.items() if self._belongs(pid, stat)]
         # A child read before its parent was recognised is caught here, not one scan later.
         alive += [pid for pid, stat in table.items() if pid not in self.seen and self._related(stat)]
@@ -72,7 +76,7 @@ class _Tree:
         return False
 
     def _has_mark(self, pid: int, stat: _Stat) -> bool:
-        environ = _read(f"/proc/{pid}/environ", _LARGEST)
+        environ = _read(f"/proc/{pid}/environ")
         if environ and self.mark not in environ:  # It is empty while the process is being replaced.
             self.strangers[pid] = stat.started
         return self.mark in environ
@@ -94,36 +98,35 @@ class _Tree:
             self.signalled.add(pid)
 
 
-def _read_table() -> dict[int, _Stat]:
-    """Every live process but our own; zombies are dead."""
+def _read_table(born: int) -> dict[int, _Stat]:
+    """Every live process but our own that is not older than that; zombies are dead."""
     own = os.getpid()
     table = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == own:
             continue
-        stat = _read_stat(name)
-        if stat is not None and stat.state not in ("Z", "X"):
-            table[int(name)] = stat
+        words = _read_words(name)
+        if words and int(words[19]) >= born and words[0] not in (b"Z", b"X"):
+            table[int(name)] = _Stat(int(words[1]), int(words[2]), int(words[3]), int(words[19]))
     return table
 
 
-def _read_stat(pid: str) -> _Stat | None:
-    text = _read(f"/proc/{pid}/stat", 4096)
+def _read_words(pid: str | int) -> list[bytes]:
+    """What the system tells of a process, from its state on; nothing when there is none."""
     # The name in parentheses may hold anything, also ") ": the last one ends it.
-    words = text.rpartition(b") ")[2].split()
-    if len(words) < 20:
-        return None
-    return _Stat(words[0].decode(), int(words[1]), int(words[2]), int(words[3]), words[19].decode())
+    words = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split(None, 20)
+    return words if len(words) > 19 else []
 
 
-def _read(path: str, limit: int) -> bytes:
+def _read(path: str) -> bytes:
     """The content; nothing when the process has ended, or is not ours to look into."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.read(fd, limit)
+        data = os.read(fd, _USUAL)
+        return data if len(data) < _USUAL else data + os.read(fd, _LARGEST)
     except OSError:
         return b""
     finally:
@@ -149,7 +152,9 @@ def kill_tree(
         reaped: Tells whether the root was reaped.
         within: Seconds after which what is left is given up and reported as unconfirmed.
     """
-    tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root, lock, reaped)
+    with lock:
+        words = [] if reaped() else _read_words(root)
+    tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root, lock, reaped, int(words[19]) if words else 0)
     confirmed = (grace > 0 and _terminate(tree, grace)) or _kill(tree, time.monotonic() + within)
     return KillReport(len(tree.signalled), confirmed)
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ._lab import ROOMS
+
 if TYPE_CHECKING:
     from ._lab import Lab
 
@@ -30,16 +32,28 @@ old=$(wc -l <looks)
 n=0; while [ $(wc -l <looks) -lt $((old+2)) ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.02; done
 """
 
-_FIND = """
-find "${TMPDIR:-/var/tmp}" /tmp /var/tmp /dev/shm "${HOME:-/tmp}" "$PWD" -maxdepth DEPTH -xdev -type f -newer mark \
+_FIND = r"""
+set -- /tmp /var/tmp /dev/shm "$PWD"
+for d in "${TMPDIR-}" "${HOME-}"; do
+  case $d in '' | /tmp | /var/tmp) ;; *) set -- "$@" "$d";; esac
+done
+find "$@" -maxdepth DEPTH -xdev \( -name 'ROOMS*' -prune \) -o -type f -newer mark \
   ! -path "*/proc/*" ! -path "$PWD/needle" -exec grep -lsF -f needle {} + 2>/dev/null
 :
 """
+"""Every file is looked at once: a machine's own directories for temporary files may hold ten thousands."""
 
 
-def files_with(lab: Lab, *, depth: int = 4) -> set[str]:
-    """Files newer than the law's ``mark`` that hold what its ``needle`` holds."""
-    return set(lab.sh(_FIND.replace("DEPTH", str(depth))).text.splitlines())
+def files_with(lab: Lab, *, depth: int | None = None) -> set[str]:
+    """Files newer than the law's ``mark`` that hold what its ``needle`` holds.
+
+    Args:
+        lab: The law's means.
+        depth: How far below the directories for temporary files, the home and the law's own directory; None is as far
+            as files of a framework are made.
+    """
+    below = lab.scale(3, 4, 4) if depth is None else depth
+    return set(lab.sh(_FIND.replace("DEPTH", str(below)).replace("ROOMS", ROOMS)).text.splitlines())
 
 
 def canary() -> bytes:
