@@ -160,7 +160,7 @@ def kill_tree(
     grace: float,
     lock: AbstractContextManager[object],
     reaped: Callable[[], bool],
-    within: float = 2.0,
+    within: float = 4.0,
 ) -> KillReport:
     """End every process of a command: TERM, `grace` seconds, then stop, sweep and KILL.
 
@@ -175,7 +175,7 @@ def kill_tree(
     with lock:
         words = [] if reaped() else _read_words(root)
     tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root, lock, reaped, int(words[19]) if words else 0)
-    confirmed = (grace > 0 and _terminate(tree, grace)) or _kill(tree, time.monotonic() + within)
+    confirmed = (grace > 0 and _terminate(tree, grace)) or _kill(tree, within)
     return KillReport(len(tree.signalled), confirmed)
 
 
@@ -194,21 +194,23 @@ def _terminate(tree: _Tree, grace: float) -> bool:
     return False
 
 
-def _kill(tree: _Tree, deadline: float) -> bool:
-    """Stop all that is found until nothing new appears, kill all, and look until two scans are clean."""
+def _kill(tree: _Tree, within: float) -> bool:
+    """Stop all that is found until nothing new appears, kill all, and look until two scans are clean.
+
+    However slow the machine is, what was found is killed: a process that was only stopped would stay for ever.
+    """
+    begun = time.monotonic()
     stopped: set[int] = set()
-    found: list[int] = []
-    while time.monotonic() < deadline:
-        found = tree.sweep(signal.SIGSTOP)
-        if stopped.issuperset(found):
-            break
+    while not stopped.issuperset(found := tree.sweep(signal.SIGSTOP)) and time.monotonic() < begun + within / 2:
         stopped.update(found)
     clean = 0
-    while clean < _CLEAN_SCANS and time.monotonic() < deadline:
+    while clean < _CLEAN_SCANS:
         for pause in _DYING:
             if not (found := tree.strike(found)):
                 break
             time.sleep(pause)
         found = tree.sweep(signal.SIGKILL)
         clean = 0 if found else clean + 1
+        if time.monotonic() > begun + within:
+            break
     return clean >= _CLEAN_SCANS

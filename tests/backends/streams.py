@@ -76,8 +76,11 @@ class RunningCommand:
     def _write(self, data: bytes) -> None:
         assert self._process.stdin is not None
         view = memoryview(data)
-        while view:
-            view = view[self._process.stdin.write(view) or 0 :]
+        try:
+            while view:
+                view = view[self._process.stdin.write(view) or 0 :]
+        except ValueError as error:
+            raise SdkError("410 the client has let go of the command") from error
 
     def write_eof(self) -> None:
         """End stdin."""
