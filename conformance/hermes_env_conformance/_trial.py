@@ -60,11 +60,6 @@ class Trials:
         place = self.lab.path(str(self._count))
         return Trial(self, place, fault)
 
-    def _faulty(self, step: Step, kind: Kind) -> Trial:
-        """The next command, which goes wrong at a step."""
-        self._begin()
-        return self.trial(self.faults.arm(step, kind))
-
     def armed(self, *steps: Step, kind: Kind = "hold") -> list[tuple[Step, Callable[[], Trial]]]:
         """The steps that can go wrong in that way here; the law does not apply where there are none."""
         found: list[tuple[Step, Callable[[], Trial]]] = []
@@ -72,9 +67,13 @@ class Trials:
             probe = self.faults.arm(step, kind)
             if probe is not None:
                 self.faults.disarm(probe)
-                found.append((step, partial(self._faulty, step, kind)))
+                found.append((step, partial(self._armed_trial, step, kind)))
         self.lab.skip_unless(found, f"no way to make {' or '.join(steps)} go wrong by {kind!r}")
         return found
+
+    def _armed_trial(self, step: Step, kind: Kind) -> Trial:
+        self._begin()  # A fault that is armed earlier could strike the neighbour.
+        return self.trial(self.faults.arm(step, kind))
 
     @contextmanager
     def all_fail(self) -> Iterator[None]:
