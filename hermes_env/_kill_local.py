@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 _CLEAN_SCANS = 2
 """One clean scan is no proof: 31 of 200 trees were missed by one, none by two, when parents handed over children."""
 
+_DYING = (0.0005, 0.001, 0.002, 0.004)
+"""Seconds between looks at what was killed alone; what lives longer is left to the next scan."""
+_USUAL = 64 << 10
+"""Bytes of a first read: making room for the largest environment took most of the time of a look at a small one."""
 _LARGEST = 4 << 20
 """Bytes of an environment that are read at most; one read returns all there is, up to that."""
 
 
 class _Stat(NamedTuple):
-    state: str
     parent: int
     group: int
     session: int
-    started: str
+    started: int
+    """Clock ticks since boot."""
 
 
 @dataclass(slots=True)
@@ -38,9 +42,13 @@ class _Tree:
     root: int
     lock: AbstractContextManager[object]
     reaped: Callable[[], bool]
-    seen: dict[int, str] = field(default_factory=dict)
+    born: int
+    """Start time of the root: what is older belongs to others, and needs no closer look."""
+    elders: dict[int, int] = field(default_factory=dict)
+    """Process id to inode of its directory in /proc, which is another one for each process that had the id."""
+    seen: dict[int, int] = field(default_factory=dict)
     """Process id to start time, so that a reused id is never hit."""
-    strangers: dict[int, str] = field(default_factory=dict)
+    strangers: dict[int, int] = field(default_factory=dict)
     """The same of processes that belong to others: what lacks the mark at its birth never gets it."""
     signalled: set[int] = field(default_factory=set)
 
@@ -52,9 +60,16 @@ class _Tree:
                 self._send(alive, number)
         return alive
 
+    def strike(self, pids: list[int]) -> list[int]:
+        """Kill these members, without a look at all the others; those that still live."""
+        with self.lock:
+            alive = [pid for pid in pids if (stat := _read_stat(pid)) and stat.started == self.seen[pid]]
+            self._send(alive, signal.SIGKILL)
+        return alive
+
     def _scan(self) -> list[int]:
         """Live members now; one pass over /proc."""
-        table = _read_table()
+        table = _read_table(self.born, self.elders)
         alive = [pid for pid, stat in table.items() if self._belongs(pid, stat)]
         # A child read before its parent was recognised is caught here, not one scan later.
         alive += [pid for pid, stat in table.items() if pid not in self.seen and self._related(stat)]
@@ -72,7 +87,7 @@ class _Tree:
         return False
 
     def _has_mark(self, pid: int, stat: _Stat) -> bool:
-        environ = _read(f"/proc/{pid}/environ", _LARGEST)
+        environ = _read(f"/proc/{pid}/environ")
         if environ and self.mark not in environ:  # It is empty while the process is being replaced.
             self.strangers[pid] = stat.started
         return self.mark in environ
@@ -94,36 +109,44 @@ class _Tree:
             self.signalled.add(pid)
 
 
-def _read_table() -> dict[int, _Stat]:
-    """Every live process but our own; zombies are dead."""
-    own = os.getpid()
+def _read_table(born: int, elders: dict[int, int]) -> dict[int, _Stat]:
+    """Every live process but our own that is not older than that."""
     table = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == own:
-            continue
-        stat = _read_stat(name)
-        if stat is not None and stat.state not in ("Z", "X"):
-            table[int(name)] = stat
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if not entry.name.isdigit() or elders.get(pid := int(entry.name)) == entry.inode():
+                continue
+            stat = _read_stat(pid)
+            if stat is not None and (stat.started < born or pid == os.getpid()):
+                elders[pid] = entry.inode()
+            elif stat is not None:
+                table[pid] = stat
     return table
 
 
-def _read_stat(pid: str) -> _Stat | None:
-    text = _read(f"/proc/{pid}/stat", 4096)
-    # The name in parentheses may hold anything, also ") ": the last one ends it.
-    words = text.rpartition(b") ")[2].split()
-    if len(words) < 20:
+def _read_stat(pid: int) -> _Stat | None:
+    """What the system tells of a live process; zombies are dead."""
+    words = _read_words(pid)
+    if not words or words[0] in (b"Z", b"X"):
         return None
-    return _Stat(words[0].decode(), int(words[1]), int(words[2]), int(words[3]), words[19].decode())
+    return _Stat(int(words[1]), int(words[2]), int(words[3]), int(words[19]))
 
 
-def _read(path: str, limit: int) -> bytes:
+def _read_words(pid: int) -> list[bytes]:
+    # The name in parentheses may hold anything, also ") ": the last one ends it.
+    words = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split(None, 20)
+    return words if len(words) > 19 else []
+
+
+def _read(path: str) -> bytes:
     """The content; nothing when the process has ended, or is not ours to look into."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.read(fd, limit)
+        data = os.read(fd, _USUAL)
+        return data if len(data) < _USUAL else data + os.read(fd, _LARGEST)
     except OSError:
         return b""
     finally:
@@ -137,7 +160,7 @@ def kill_tree(
     grace: float,
     lock: AbstractContextManager[object],
     reaped: Callable[[], bool],
-    within: float = 2.0,
+    within: float = 4.0,
 ) -> KillReport:
     """End every process of a command: TERM, `grace` seconds, then stop, sweep and KILL.
 
@@ -149,8 +172,10 @@ def kill_tree(
         reaped: Tells whether the root was reaped.
         within: Seconds after which what is left is given up and reported as unconfirmed.
     """
-    tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root, lock, reaped)
-    confirmed = (grace > 0 and _terminate(tree, grace)) or _kill(tree, time.monotonic() + within)
+    with lock:
+        words = [] if reaped() else _read_words(root)
+    tree = _Tree(f"{COMMAND_ID_VARIABLE}={command_id}".encode(), root, lock, reaped, int(words[19]) if words else 0)
+    confirmed = (grace > 0 and _terminate(tree, grace)) or _kill(tree, within)
     return KillReport(len(tree.signalled), confirmed)
 
 
@@ -169,15 +194,23 @@ def _terminate(tree: _Tree, grace: float) -> bool:
     return False
 
 
-def _kill(tree: _Tree, deadline: float) -> bool:
-    """Stop all that is found until nothing new appears, kill all, and look until two scans are clean."""
+def _kill(tree: _Tree, within: float) -> bool:
+    """Stop all that is found until nothing new appears, kill all, and look until two scans are clean.
+
+    However slow the machine is, what was found is killed: a process that was only stopped would stay for ever.
+    """
+    begun = time.monotonic()
     stopped: set[int] = set()
-    while time.monotonic() < deadline:
-        found = tree.sweep(signal.SIGSTOP)
-        if stopped.issuperset(found):
-            break
+    while not stopped.issuperset(found := tree.sweep(signal.SIGSTOP)) and time.monotonic() < begun + within / 2:
         stopped.update(found)
     clean = 0
-    while clean < _CLEAN_SCANS and time.monotonic() < deadline:
-        clean = 0 if tree.sweep(signal.SIGKILL) else clean + 1
+    while clean < _CLEAN_SCANS:
+        for pause in _DYING:
+            if not (found := tree.strike(found)):
+                break
+            time.sleep(pause)
+        found = tree.sweep(signal.SIGKILL)
+        clean = 0 if found else clean + 1
+        if time.monotonic() > begun + within:
+            break
     return clean >= _CLEAN_SCANS

@@ -153,12 +153,13 @@ class StagedDispatcher:
     def _check_upload(self, call: Call[None], cancelled: Callable[[], bool]) -> None:
         try:
             call.result()
-        except HermesEnvError:
-            raise
         except Exception as error:
-            self._left = True  # It may land yet.
+            told = isinstance(error, HermesEnvError)
+            self._left = self._left or not told  # It may land yet.
             if cancelled():
                 raise _Cancelled from error
+            if told:
+                raise
             raise StagingError("a private file could not be uploaded; nothing ran") from error
 
     def _erase_late(self) -> None:

@@ -168,9 +168,10 @@ class HookFaults:
             self._inside.active = False
 
     def _run(self, inner: Callable[..., Any], script: str, launch: Launch) -> Any:
-        dispatch = launch.id in self._awaited and not getattr(self._inside, "active", False)
-        self._awaited.discard(launch.id)
-        fault = self._take({"launch"}) if dispatch else None
+        fault = None
+        if launch.id in self._awaited and not getattr(self._inside, "active", False):
+            self._awaited.discard(launch.id)
+            fault = self._take({"launch"})
         if fault is None:
             return inner(script, launch)
         if fault.kind == "refuse":

@@ -28,6 +28,8 @@ TURN = 0.02
 """Seconds between two looks of a script that waits for a file."""
 UNTIL_GO = f"n=0; while [ ! -e go ] && [ $n -lt 5000 ]; do n=$((n+1)); sleep {TURN}; done"
 """Script that waits for the file ``go``, two minutes at most: what a failing law leaves behind ends by itself."""
+ROOMS = "hermes-conformance-"
+"""How the names of the directories begin that hold the laws' private ones."""
 _ROOMS = 16
 _CLOSE = 10.0
 """Seconds for an environment to close; one that takes longer is left behind."""
@@ -88,7 +90,7 @@ class Bench:
     def base(self) -> str:
         """The directory, inside the environment, that holds the laws' private ones."""
         if self._base is None:
-            base = f"{self.settings.workspace.rstrip('/')}/hermes-conformance-{secrets.token_hex(6)}"
+            base = f"{self.settings.workspace.rstrip('/')}/{ROOMS}{secrets.token_hex(6)}"
             _demand(self.env.exec(f"mkdir -m 700 {base}"), f"make the working directory {base}")
             self._base = base
         return self._base
@@ -302,10 +304,12 @@ class Lab:
             LawBroken: It did not come within the patience.
         """
         end = time.monotonic() + self.patience
+        pause = 0.001
         while not condition():
             if time.monotonic() > end:
                 raise _check.LawBroken(f"{what}: it did not happen within {self.patience:g} s")
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
 
     def until_exists(self, name: str) -> None:
         """Wait for a file that a command makes in the law's directory."""

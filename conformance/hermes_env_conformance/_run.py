@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import tempfile
 from collections.abc import Collection, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
@@ -135,10 +134,9 @@ def _pytest(suite: type, chosen: list[str], recorder: Recorder, out: IO[str]) ->
     if not frozen:
         gc.freeze()  # Laws collect garbage to see what is held; what was there before them need not be looked at.
     try:
-        with tempfile.TemporaryDirectory() as scratch:
-            # Hypothesis would leave a folder in the user's directory.
-            set_hypothesis_home_dir(scratch)
-            pytest.main(arguments, plugins=plugins)
+        # Hypothesis would leave a folder in the user's directory; it goes on without one where none can be made.
+        set_hypothesis_home_dir(os.devnull)
+        pytest.main(arguments, plugins=plugins)
     finally:
         os.environ.update(added)
         if not frozen:

@@ -155,7 +155,7 @@ class SecrecyLaws:
         process.kill()
         with pytest.raises(CommandCancelled):
             process.wait(lab.patience)
-        equal("files that hold it", set(), files_with(lab, depth=9))
+        equal("files that hold it", set(), files_with(lab, depth=lab.scale(4, 9, 9)))
 
 
 def _let_go(lab: Lab, seen: Sightings) -> None:

@@ -119,8 +119,9 @@ class SessionLaws:
     @law()
     def test_sessions_at_the_same_time_do_not_mix(self, lab: Lab) -> None:
         """Sessions do not know of each other; commands of one session run one after another, whoever asks."""
+        work = f'N="$N+"; export N; sleep {lab.while_longer:.2f}'
         with _session(lab) as one, _session(lab) as two:
-            turns = [lambda: one.exec('N="$N+"; export N; sleep 0.1', check=True) for _ in range(4)]
+            turns = [lambda: one.exec(work, check=True) for _ in range(4)]
             others = [lambda: two.exec('N="$N-"; export N; cd /', check=True) for _ in range(3)]
             lab.together([*turns, *others])
             same_bytes("the one", f"++++{lab.root}\n".encode(), one.exec('printf %s "$N"; pwd').stdout)
@@ -171,8 +172,13 @@ class SessionLaws:
         """While a session's commands run, its values are in no argument list, here or inside."""
         secret = canary()
         with watched_argv(lab, secret) as seen, _session(lab, env={"TOKEN": secret.decode()}) as session:
-            session.exec('COPY="$TOKEN$TOKEN"; export COPY; sleep 0.2', check=True)
-            session.exec("sleep 0.2", env={"ONCE": secret.decode()}, check=True)
+            for more in (None, {"ONCE": secret.decode()}):
+                process = session.start(f'COPY="$TOKEN$TOKEN"; export COPY; : >up; {UNTIL_GO}', env=more)
+                lab.until_exists("up")
+                seen.look_again()
+                lab.sh("rm up; : >go")
+                equal("exit code", 0, process.wait(lab.patience).exit_code)
+                lab.sh("rm go")
         equal("processes that show it", set(), seen.found)
 
     @law()

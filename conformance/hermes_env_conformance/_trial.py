@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ._lab import Lab
 
 _RUNS = "cat runs 2>/dev/null | wc -l"
+_GO = ': >home; cat kept; for d in *; do [ ! -d "$d" ] || : >"$d/go"; done'
 _OVER = """
-for d in PLACES; do : >"$d/go"; done
 sleep PAUSE
 for d in PLACES; do cd "$d" || exit; [ ! -e on ] || echo on; RUNS; done
 """
@@ -39,9 +39,12 @@ class Trials:
     secret: str = field(default_factory=lambda: canary().decode())
     _neighbour: Process | None = None
     _count: int = 0
+    _over: list[tuple[Trial, int, int]] = field(default_factory=list)
 
-    def begin(self) -> None:
-        """Start the neighbour, and note the time from which files are looked at."""
+    def _begin(self) -> None:
+        """Before the first command: start the neighbour, and note the time from which files are looked at."""
+        if self._neighbour is not None:
+            return
         body = f": >up; {UNTIL_GO.replace('go', 'home')}; echo survived"
         self._neighbour = self.lab.env.start(body, cwd=self.lab.root)
         back = "touch -d @$(($(date +%s)-2)) mark 2>/dev/null || { : >mark; sleep 1.1; }"
@@ -52,7 +55,8 @@ class Trials:
 
     def trial(self, fault: Fault | None = None) -> Trial:
         """The next command."""
-        self._count += 1  # `begin` has made the directory
+        self._begin()
+        self._count += 1  # `_begin` has made the directory
         place = self.lab.path(str(self._count))
         return Trial(self, place, fault)
 
@@ -68,6 +72,7 @@ class Trials:
         return found
 
     def _armed_trial(self, step: Step, kind: Kind) -> Trial:
+        self._begin()  # A fault that is armed earlier could strike the neighbour.
         return self.trial(self.faults.arm(step, kind))
 
     @contextmanager
@@ -81,34 +86,51 @@ class Trials:
             self.faults.disarm(fault)
 
     def end(self) -> None:
-        """Demand that nothing else was touched and that no file holds the secret."""
+        """Demand that nothing went on, that nothing else was touched and that no file holds the secret."""
         self.faults.end()
         lab, neighbour = self.lab, self._neighbour
-        assert neighbour is not None
-        same_bytes("the neighbour's file", b"kept\n", lab.sh(": >home; cat kept").stdout)
+        assert neighbour is not None, "a law of cancellation starts a command"
+        same_bytes("the neighbour's file", b"kept\n", lab.sh(_GO).stdout)
+        gone = time.monotonic()
         left: set[str] = set()
-        end = time.monotonic() + lab.patience
+        end = gone + lab.patience
         while (left := files_with(lab)) and time.monotonic() < end:
             time.sleep(0.1)  # A late upload is erased with the next command.
         equal("files that hold the secret", set(), left)
+        # A command that lives sees `go` in half a moment and a turn of its loop, and leaves its sign.
+        self._look(max(0.0, lab.while_longer - (time.monotonic() - gone)))
         if lab.env.capabilities.kill_scope == "command":
             same_bytes("stdout of the neighbour", b"survived\n", neighbour.wait(lab.patience).stdout)
+
+    def give_up(self) -> None:
+        """Let the neighbour end where the law has failed, or does not apply: it must not run beside all later laws."""
+        if self._neighbour is not None and self._neighbour.state == "dispatched":
+            with suppress(HermesEnvError, OSError):  # What went wrong first is what is told.
+                self.lab.env.exec(": >home", cwd=self.lab.root, timeout=self.lab.patience)
+
+    def _look(self, pause: float) -> None:
+        """Demand of all that ended that it does not go on, and ran as often as is right."""
+        if not self._over:
+            return
+        places = " ".join(trial.place for trial, _, _ in self._over)
+        script = _OVER.replace("PLACES", places).replace("RUNS", _RUNS).replace("PAUSE", f"{pause:.2f}")
+        seen = self.lab.sh(script).text.split()
+        holds("on" not in seen, "the command went on after it was cancelled")
+        for (_, least, most), runs in zip(self._over, seen, strict=True):
+            holds(least <= int(runs) <= most, f"it ran {runs} times; {least} to {most} were right")
 
     def expect_never_dispatched(self, *ended: Trial) -> None:
         """Demand that none goes on, that those not dispatched yet never ran, and that the next command works."""
         self.expect_over(*((trial, 0, 0 if trial.state in _BEFORE else 1) for trial in ended))
 
     def expect_over(self, *ended: tuple[Trial, int, int]) -> None:
-        """Demand that no trial goes on, that each ran at least and at most so often, and that the next works."""
-        lab = self.lab
-        places = " ".join(trial.place for trial, _, _ in ended)
-        # Half a moment, and a turn of its loop, is enough for a command that lives to see `go` and leave its sign.
-        script = _OVER.replace("PLACES", places).replace("RUNS", _RUNS)
-        seen = lab.sh(script.replace("PAUSE", f"{lab.while_longer:.2f}")).text.split()
-        holds("on" not in seen, "the command went on after it was cancelled")
-        for (_, least, most), runs in zip(ended, seen, strict=True):
-            holds(least <= int(runs) <= most, f"it ran {runs} times; {least} to {most} were right")
-        same_bytes("the next command", b"next", lab.env.exec("cat", stdin=b"next").stdout)
+        """Demand that the next command works, and at the end that no trial went on and each ran as often as is right.
+
+        Args:
+            ended: Trials, each with how often it ran at least and at most.
+        """
+        self._over.extend(ended)
+        same_bytes("the next command", b"next", self.lab.env.exec("cat", stdin=b"next").stdout)
 
 
 @dataclass
@@ -221,11 +243,11 @@ def trials(lab: Lab) -> Iterator[Trials]:
     """Commands that go wrong; afterwards all must be as it was."""
     found = Trials(lab, lab.faults())
     try:
-        found.begin()
         yield found
         found.end()
     finally:
         found.faults.end()
+        found.give_up()
 
 
 def expect_error(

@@ -11,35 +11,47 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ._lab import ROOMS
+
 if TYPE_CHECKING:
     from ._lab import Lab
 
 _PAUSE = 0.003
-_INSIDE = """
-: >looks; : >looking
-n=0; while [ ! -e stop-looking ] && [ $n -lt 2400 ]; do n=$((n+1))
+_LOOK = """
   for f in $(grep -lsF -f needle /proc/[0-9]*/cmdline); do
     IFS= read -r name <"${f%cmdline}comm" 2>/dev/null; echo "$f $name"
   done
-  echo >>looks
+"""
+_INSIDE = f"""
+: >looking
+n=0; while [ ! -e stop-looking ] && [ $n -lt 2400 ]; do n=$((n+1))
+{_LOOK}
   sleep 0.03
 done
 """
-_LOOK = """
-old=$(wc -l <looks)
-n=0; while [ $(wc -l <looks) -lt $((old+2)) ] && [ $n -lt 2400 ]; do n=$((n+1)); sleep 0.02; done
-"""
 
-_FIND = """
-find "${TMPDIR:-/var/tmp}" /tmp /var/tmp /dev/shm "${HOME:-/tmp}" "$PWD" -maxdepth DEPTH -xdev -type f -newer mark \
+_FIND = r"""
+set -- /tmp /var/tmp /dev/shm "$PWD"
+for d in "${TMPDIR-}" "${HOME-}"; do
+  case $d in '' | /tmp | /var/tmp) ;; *) set -- "$@" "$d";; esac
+done
+find "$@" -maxdepth DEPTH -xdev \( -name 'ROOMS*' -prune \) -o -type f -newer mark \
   ! -path "*/proc/*" ! -path "$PWD/needle" -exec grep -lsF -f needle {} + 2>/dev/null
 :
 """
+"""Every file is looked at once: a machine's own directories for temporary files may hold ten thousands."""
 
 
-def files_with(lab: Lab, *, depth: int = 4) -> set[str]:
-    """Files newer than the law's ``mark`` that hold what its ``needle`` holds."""
-    return set(lab.sh(_FIND.replace("DEPTH", str(depth))).text.splitlines())
+def files_with(lab: Lab, *, depth: int | None = None) -> set[str]:
+    """Files newer than the law's ``mark`` that hold what its ``needle`` holds.
+
+    Args:
+        lab: The law's means.
+        depth: How far below the directories for temporary files, the home and the law's own directory; None is as far
+            as files of a framework are made.
+    """
+    below = lab.scale(3, 4, 4) if depth is None else depth
+    return set(lab.sh(_FIND.replace("DEPTH", str(below)).replace("ROOMS", ROOMS)).text.splitlines())
 
 
 def canary() -> bytes:
@@ -49,14 +61,20 @@ def canary() -> bytes:
 
 @dataclass
 class Sightings:
-    """Who showed the secret; never the secret itself."""
+    """Who showed the secret."""
 
     lab: Lab
+    secret: bytes = field(repr=False)
     found: set[str] = field(default_factory=set)
 
     def look_again(self) -> None:
-        """Return when every argument list has been looked at from now on, here and inside."""
-        self.lab.sh(_LOOK)
+        """Look at every argument list now, here and inside: at what stays as it is until this returns."""
+        _scan_host(self.secret, self.found)
+        self.add(self.lab.sh(_LOOK).text)
+
+    def add(self, text: str) -> None:
+        """Take in what a look inside has printed."""
+        self.found.update(f"inside: {line.partition(' ')[2]}" for line in text.splitlines())
 
 
 def _scan_host(secret: bytes, found: set[str]) -> None:
@@ -84,8 +102,8 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
 
     The environment gets the secret in a file, for ``grep -F -f``, so that no argument list of ours holds it.
     """
-    sightings = Sightings(lab)
-    lab.sh("umask 077; cat >needle; rm -f stop-looking looking looks", stdin=secret)
+    sightings = Sightings(lab, secret)
+    lab.sh("umask 077; cat >needle; rm -f stop-looking looking", stdin=secret)
     inside = lab.env.start(_INSIDE, cwd=lab.root)
     lab.until_exists("looking")
     stop = threading.Event()
@@ -102,9 +120,8 @@ def watched_argv(lab: Lab, secret: bytes) -> Iterator[Sightings]:
         stop.set()
         thread.join()
         lab.sh(": >stop-looking")
-        lines = inside.wait(lab.deadline).text.splitlines()
-        sightings.found.update(f"inside: {line.partition(' ')[2]}" for line in lines)
-        lab.sh("rm -f needle looking looks")
+        sightings.add(inside.wait(lab.deadline).text)
+        lab.sh("rm -f needle looking")
 
 
 class Ears(logging.Handler):

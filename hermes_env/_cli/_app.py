@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from importlib import import_module
 from typing import Annotated, Literal
 
 import typer
@@ -257,6 +258,28 @@ def new_backend(
     return 0
 
 
+def _load_suite() -> None:
+    """Import the suite.
+
+    Raises:
+        BackendUnavailable: It is not installed.
+    """
+    # As pytest, its other engine runs without the plugins of whatever else is installed.
+    name = "HYPOTHESIS_NO_PLUGINS"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        import_module("hermes_env_conformance")
+    except ModuleNotFoundError as error:
+        problem = f"the suite needs {error.name}, which is not installed: pip install 'hermes-env[conformance]'"
+        raise BackendUnavailable(problem, reason="not_installed") from error
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 @app.command()
 def conformance(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A backend, or module:Class.")] = None,
@@ -287,12 +310,10 @@ def conformance(
 
     from ._settings import settle
 
-    try:
-        from hermes_env_conformance import explain_law
-        from hermes_env_conformance import run as run_suite
-    except ModuleNotFoundError as error:
-        problem = f"the suite needs {error.name}, which is not installed: pip install 'hermes-env[conformance]'"
-        raise BackendUnavailable(problem, reason="not_installed") from error
+    _load_suite()
+    from hermes_env_conformance import explain_law
+    from hermes_env_conformance import run as run_suite
+
     if explain is not None:
         return explain_law(explain)
     if name is None:

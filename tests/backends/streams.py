@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from hermes_env import BackendOptions, BaseEnvironment, Capabilities, Channel, Launch, StdinMode
+from hermes_env import BackendOptions, BaseEnvironment, Capabilities, Channel, EndMarks, Launch, StdinMode
 
 from .faults import Faults, SdkError
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MAX_COMMAND = 65_536
 """Characters of a command line that the service takes."""
 _CHUNK = 1 << 16
+_DRAIN = 0.1
+"""Seconds without output after the end marks, when a child in the background holds a stream."""
 
 
 class StreamSdk:
@@ -68,6 +70,8 @@ class RunningCommand:
         self._faults = faults
         self._process = process
         self._gone = threading.Event()
+        self._writing = threading.Lock()
+        """A descriptor that is closed under a writer may be given to another file at once."""
 
     def write(self, data: bytes) -> None:
         """Send a chunk of stdin."""
@@ -76,13 +80,17 @@ class RunningCommand:
     def _write(self, data: bytes) -> None:
         assert self._process.stdin is not None
         view = memoryview(data)
-        while view:
-            view = view[self._process.stdin.write(view) or 0 :]
+        with self._writing:
+            if self._process.stdin.closed:
+                raise SdkError("410 the client has let go of the command")
+            while view:
+                view = view[self._process.stdin.write(view) or 0 :]
 
     def write_eof(self) -> None:
         """End stdin."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with self._writing:
+            self._process.stdin.close()
 
     def read(self, stream: Stream) -> bytes:
         """The next chunk of a stream; empty at its end."""
@@ -108,8 +116,7 @@ class RunningCommand:
         thread.start()
 
     def _reap(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self.write_eof()
         self._process.wait()
         for file in (self._process.stdout, self._process.stderr):
             if file is not None:
@@ -117,26 +124,26 @@ class RunningCommand:
 
 
 class StreamChannel:
-    """The framework's view of a `RunningCommand`."""
+    """The framework's view of a `RunningCommand`, whose script writes end marks."""
 
-    def __init__(self, command: RunningCommand) -> None:
-        self._command = command
-        self._output: queue.Queue[tuple[Stream, bytes] | Exception | None] = queue.Queue(64)
-        self._open = 2
+    def __init__(self, command: RunningCommand, marks: EndMarks) -> None:
+        self._command, self._marks = command, marks
+        self._output: queue.Queue[tuple[Stream, bytes] | Exception] = queue.Queue(64)
+        self._open: set[Stream] = {"stdout", "stderr"}
         self._aborted = threading.Event()
-        streams: tuple[Stream, ...] = ("stdout", "stderr")
-        for stream in streams:
+        self.held: tuple[Stream, ...] = ()
+        for stream in self._open:
             threading.Thread(target=self._receive, args=(stream,), daemon=True).start()
 
     def _receive(self, stream: Stream) -> None:
         try:
             while (data := self._command.read(stream)) and not self._aborted.is_set():
                 self._put((stream, data))
-            self._put(None)
+            self._put((stream, b""))
         except (SdkError, ValueError, OSError) as error:
             self._put(ConnectionError(str(error)))
 
-    def _put(self, item: tuple[Stream, bytes] | Exception | None) -> None:
+    def _put(self, item: tuple[Stream, bytes] | Exception) -> None:
         while not self._aborted.is_set():
             try:
                 self._output.put(item, timeout=0.1)
@@ -156,18 +163,26 @@ class StreamChannel:
         self._command.write_eof()
 
     def read(self) -> tuple[Stream, bytes] | None:
-        """The next chunk of either stream."""
+        """The next chunk of either stream; a child in the background does not hold it up when the rest has come."""
         while self._open:
-            item = self._output.get()
+            try:
+                item = self._output.get(timeout=None if self._marks.status is None else _DRAIN)
+            except queue.Empty:
+                self.held = tuple(self._open)
+                break
             if isinstance(item, Exception):
                 raise item
-            if item is not None:
-                return item
-            self._open -= 1
-        return None
+            stream, data = item
+            if not data:
+                self._open.discard(stream)
+            elif own := self._marks.feed(stream, data):
+                return stream, own
+        return next(self._marks.rest(), None)
 
     def exit_status(self) -> int:
-        """The exit code."""
+        """The exit code; that of the end marks when a stream is held, as the service then waits for its end."""
+        if self.held and self._marks.status is not None:
+            return self._marks.status
         try:
             code = self._command.wait()
         except SdkError as error:
@@ -207,7 +222,7 @@ class StreamEnvironment(BaseEnvironment):
         streaming=True,
         half_close=True,
         kill_scope="command",
-        max_script_bytes=MAX_COMMAND - 200,
+        max_script_bytes=MAX_COMMAND - 1000,
         live_stdin=True,
     )
 
@@ -219,6 +234,7 @@ class StreamEnvironment(BaseEnvironment):
 
     def _launch(self, launch: Launch) -> Channel:
         try:
-            return StreamChannel(self.sdk.exec(launch.argv(), launch.env))
+            marks = EndMarks()
+            return StreamChannel(self.sdk.exec(marks.argv(launch), launch.env), marks)
         except SdkError as error:
             raise ConnectionError(str(error)) from error

@@ -6,6 +6,7 @@ Each test drives the environment through public names only, and looks at the dis
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -285,3 +286,24 @@ def test_close_while_an_upload_hangs(tmp_path: Path, env: UploadEnvironment) -> 
     env.sdk.faults.release()
     until(lambda: not files_with_secret(tmp_path), PATIENCE, "the late upload is still there")
     assert runs(tmp_path) == 0
+
+
+def test_an_upload_refused_after_a_kill_is_no_news(env: UploadEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend's own error, of a file that could not be written because all was given up, is not told."""
+    reached, killed = threading.Event(), threading.Event()
+
+    def refuse(*_: object) -> None:
+        reached.set()
+        killed.wait(PATIENCE)
+        raise StagingError("the directory is gone; nothing ran")
+
+    monkeypatch.setattr(env, "_stage", refuse)
+    process = start(env)
+    assert reached.wait(PATIENCE)
+    killing = threading.Thread(target=process.kill)
+    killing.start()
+    until(lambda: process._cancel is not None)
+    killed.set()
+    killing.join(PATIENCE)
+    with pytest.raises(CommandCancelled):
+        process.wait(PATIENCE)
