@@ -124,6 +124,24 @@ def test_an_answered_error_is_not_a_result(faulty: Open, emulator: Emulator, sta
     assert env.exec("cat log; :").text == ""
 
 
+@pytest.mark.parametrize("fault", ["hold_before", "hold_after"])
+def test_an_upload_whose_connection_the_pool_closed_is_made_again(faulty: Open, emulator: Emulator, fault: str) -> None:
+    """A connection that the SDK's pool closes under an upload, as it does under load, costs another upload only."""
+    env = faulty()
+    assert isinstance(env, DaytonaEnvironment)
+    emulator.forget()
+    emulator.fail("upload", fault)
+    process = env.start("echo ran >>log; cat", stdin=b"in")
+    emulator.wait_held("upload")
+    for connection in env._client._http_client._transport._pool.connections:
+        connection.close()  # What another thread does that finds it in the pool, idle a moment ago.
+    emulator.release()
+    assert process.wait(60).stdout == b"in"
+    assert emulator.counts(ident(env))["upload"] == 2
+    assert env.exec("cat log").text == "ran\n"
+    until(lambda: staged(env) == [])
+
+
 def test_an_sdk_error_never_stops_the_sandbox(faulty: Open, emulator: Emulator) -> None:
     """After failed uploads and dispatches the sandbox is still started, and a running command still runs."""
     env = faulty()
