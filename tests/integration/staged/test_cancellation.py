@@ -189,7 +189,7 @@ def test_upload_over_a_connection_that_was_closed_here(
     process = env.start(
         "echo ran >>ran; touch started; until [ -e go ]; do sleep 0.02; done; cat", stdin=SECRET.encode()
     )
-    eventually(lambda: (tmp_path / "started").exists(), "not started")
+    eventually((tmp_path / "started").exists, "not started")
     fault.gate.set()
     if kind == "late":
         assert fault.landed.wait(PATIENCE)
