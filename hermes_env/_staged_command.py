@@ -10,7 +10,7 @@ Files of one command, all in the client's own 0700 directory and made under ``um
     ``.out``   stdout, ``.err`` stderr
     ``.rc``    exit code or the reason why nothing ran, in place by rename
 
-Files that are uploaded a second time have names of their own, ``ID.again-sh`` and so on: the first ones may still arrive.
+Files that are uploaded a second time have names of their own, ``ID.again-sh`` and so on: the first may still arrive.
 """
 
 from __future__ import annotations
