@@ -76,7 +76,6 @@ class StagedEnvironment(BaseEnvironment):
             chunks: Its content; stop and fail when this raises.
 
         Raises:
-            ConnectionAbortedError: As `_stage_many`, for a script that goes alone.
             Exception: The file may or may not be there; the command is not dispatched.
         """
         raise NotImplementedError
@@ -101,8 +100,6 @@ class StagedEnvironment(BaseEnvironment):
             files: Path and content of each, as for `_stage`. The order does not matter.
 
         Raises:
-            ConnectionAbortedError: This side's own connection was closed under the request, which may or may not have
-                arrived: they are uploaded once more, under other names.
             Exception: As `_stage`.
         """
         for path, content in files:

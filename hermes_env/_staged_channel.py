@@ -56,7 +56,7 @@ _FOLLOW_SLOWEST = 5.0
 class StagedChannel:
     """A dispatched command: one request under way, and looks when its reply says nothing."""
 
-    def __init__(self, area: StagingArea, command: Command, script: str, *, follow: bool) -> None:
+    def __init__(self, area: StagingArea, command: Command, *, follow: bool) -> None:
         self._area = area
         self._command = command
         self._wake = threading.Event()
@@ -69,10 +69,10 @@ class StagedChannel:
         self.settled = False
         self.killed = False
         self._output = self._produce()
-        dispatch = text.dispatch_text(script)
-        launch = Launch(dispatch, id=command.id)
+        script = text.dispatch_text(area.home, command.id)
+        launch = Launch(script, id=command.id)
         self._call: Call[str | bytes | None] = Call(
-            lambda: area.host._run(dispatch, launch),  # noqa: SLF001 - the backend's hook
+            lambda: area.host._run(script, launch),  # noqa: SLF001 - the backend's hook
             self._wake.set,
         )
 

@@ -9,13 +9,11 @@ Files of one command, all in the client's own 0700 directory and made under ``um
     ``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
     ``.out``   stdout, ``.err`` stderr
     ``.rc``    exit code or the reason why nothing ran, in place by rename
-
-Files that are uploaded a second time have names of their own, ``ID.again-sh`` and so on: the first may still arrive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import _shell
@@ -35,17 +33,17 @@ _h_m=$(umask); umask 077
 _CLAIM = r"""
 mkdir "$_h_d/$_h_i.claim" || { _h_say dup; exit 0; }
 echo $$ >"$_h_d/$_h_i.pid" || _h_finish full
-rm -f -- "$_h_d/$_h_i.@SH@"@TRASH@
-@CLAIMS@[ ! -e "$_h_d/$_h_i.@SH@" ] || _h_finish unlink
+rm -f -- "$_h_d/$_h_i.sh"@TRASH@
+@CLAIMS@[ ! -e "$_h_d/$_h_i.sh" ] || _h_finish unlink
 [ -f "$_h_d/lease" ] || _h_finish home
 _h_lease
 [ ! -e "$_h_d/$_h_i.stop" ] || _h_finish stopped
 """
 
 _CHECK_STDIN = r"""
-[ -f "$_h_d/$_h_i.@IN@" ] || _h_finish open
-chmod 600 "$_h_d/$_h_i.@IN@"
-_h_size "$_h_d/$_h_i.@IN@"; [ "$_h_s" -eq @SIZE@ ] || _h_finish short
+[ -f "$_h_d/$_h_i.in" ] || _h_finish open
+chmod 600 "$_h_d/$_h_i.in"
+_h_size "$_h_d/$_h_i.in"; [ "$_h_s" -eq @SIZE@ ] || _h_finish short
 """
 
 _NORMALISE = r"""
@@ -68,15 +66,6 @@ _FROM_FILE = (
 """Runs a script that is too long for an argument from descriptor 8, and leaves stdin alone."""
 
 
-FIRST_NAMES = {kind: kind for kind in ("sh", "in", "cmd")}
-"""Under what names the files of a command are staged at first."""
-
-
-def second_name(kind: str) -> str:
-    """Under what name a file is staged when the first upload of it failed, and may yet arrive."""
-    return f"again-{kind}"
-
-
 def command_script(
     command: Command,
     home: str,
@@ -84,7 +73,6 @@ def command_script(
     *,
     inline: int,
     stdin_size: int | None,
-    names: Mapping[str, str] = FIRST_NAMES,
     trash: Sequence[str] = (),
     claims: Sequence[str] = (),
     sums: bool = False,
@@ -97,7 +85,6 @@ def command_script(
         encoder: A key of `ENCODERS`.
         inline: Bytes of output up to which the report carries it; more is read back.
         stdin_size: Bytes staged as stdin; None when there is none.
-        names: Under what names ``sh``, ``in`` and ``cmd`` are staged.
         trash: Ids of ended commands whose files can go.
         claims: Ids of commands so long ended that no dispatch of them can still be under way.
         sums: The report gives digests of output that it does not carry.
@@ -106,17 +93,16 @@ def command_script(
     head += f" _h_b={_block_pieces(sums=sums)}\n"
     files = "".join(f' "$_h_d"/{old}.[!c]*' for old in trash)
     old_claims = "".join(f' "$_h_d/{old}.claim"' for old in claims)
-    check = "" if stdin_size is None else _CHECK_STDIN.replace("@SIZE@", str(stdin_size)).replace("@IN@", names["in"])
-    claim = _CLAIM.replace("@SH@", names["sh"]).replace("@TRASH@", files)
+    check = "" if stdin_size is None else _CHECK_STDIN.replace("@SIZE@", str(stdin_size))
     text = (
         _PROLOGUE,
         head,
         COMMON,
         encoder_text(encoder),
         REPORT,
-        claim.replace("@CLAIMS@", f"rmdir --{old_claims}\n" if claims else ""),
+        _CLAIM.replace("@TRASH@", files).replace("@CLAIMS@", f"rmdir --{old_claims}\n" if claims else ""),
         check,
-        _group(command, names, with_stdin=stdin_size is not None),
+        _group(command, with_stdin=stdin_size is not None),
         _NORMALISE,
     )
     return "".join(text).encode("ascii")
@@ -131,14 +117,13 @@ FILE_PROGRAM = ("/bin/sh", "-c", _FROM_FILE, "sh")
 """Stands for a program text that is staged as ``ID.cmd``."""
 
 
-def _group(command: Command, names: Mapping[str, str], *, with_stdin: bool) -> str:
+def _group(command: Command, *, with_stdin: bool) -> str:
     """Open, unlink, and only then run: a group whose redirections must all have worked."""
-    long = command.program == FILE_PROGRAM
-    staged = [names[kind] for kind, used in (("in", with_stdin), ("cmd", long)) if used]
+    staged = [name for name, used in (("in", with_stdin), ("cmd", command.program == FILE_PROGRAM)) if used]
     unlink = "".join(f'rm -f -- "$_h_d/$_h_i.{name}"\n' for name in staged)
     gone = " && ".join(f'[ ! -e "$_h_d/$_h_i.{name}" ]' for name in staged) or "true"
-    source = f'"$_h_d/$_h_i.{names["in"]}"' if with_stdin else "/dev/null"
-    program = f' 8<"$_h_d/$_h_i.{names["cmd"]}"' if long else ""
+    source = '"$_h_d/$_h_i.in"' if with_stdin else "/dev/null"
+    program = ' 8<"$_h_d/$_h_i.cmd"' if "cmd" in staged else ""
     return (
         f"_h_w=open _h_r=\n{{\n_h_w=unlink\n{unlink}if {gone}; then\n_h_w=\n(\n{_body(command)})\n_h_r=$?\nfi\n"
         f'}} <{source} >"$_h_d/$_h_i.out" 9>"$_h_d/$_h_i.err"{program}\n'

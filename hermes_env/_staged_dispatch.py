@@ -47,7 +47,6 @@ class StagedDispatcher:
         self._command = command
         self._limit = limit
         self._paths: list[str] = []
-        self._names = dict(text.FIRST_NAMES)
         self._stdin_error: BaseException | None = None
         self._channel: StagedChannel | None = None
         self._trash: list[str] = []
@@ -70,25 +69,14 @@ class StagedDispatcher:
             self._area.ready()
         except ConnectionError as error:
             raise StagingError("the environment does not answer; nothing ran") from error
-        size, held = None, self._held_stdin()
-        if held is not None:
-            size = len(held)
-        elif self._command.stdin is not None:
-            size = self._upload_stdin(self._command.stdin, cancelled)
-        try:
-            self._upload_held(held, size, cancelled)
-        except StagingError as error:
-            if not isinstance(error.__cause__, ConnectionAbortedError):
-                raise
-            self._area.give_back(self._trash)
-            again = ("sh", "cmd") if held is None else ("sh", "cmd", "in")
-            self._names.update({kind: text.second_name(kind) for kind in again})
-            self._upload_held(held, size, cancelled)
-
-    def _upload_held(self, stdin: bytes | None, size: int | None, cancelled: Callable[[], bool]) -> None:
-        """Upload what is in memory; what arrives late of a try that failed has other names."""
-        command = self._command
-        files = [] if stdin is None else [("in", stdin)]
+        command, size = self._command, None
+        files: list[tuple[str, bytes]] = []
+        if command.stdin is not None:
+            if (held := self._held_stdin()) is None:
+                size = self._upload_stdin(command.stdin, cancelled)
+            else:
+                size = len(held)
+                files.append(("in", held))
         if text.is_long(command, MAX_ARGUMENT):
             assert isinstance(command.program, str)
             files.append(("cmd", encode_lossless(command.program)))
@@ -123,7 +111,6 @@ class StagedDispatcher:
             self._area.encoder,
             inline=self._area.inline,
             stdin_size=size,
-            names=self._names,
             trash=[*self._trash, *self._area.doubtful()],
             claims=claims,
             sums=self._area.host.fetches,
@@ -151,12 +138,9 @@ class StagedDispatcher:
         """Paths of files that an upload may make from now on."""
         if cancelled():
             raise _Cancelled
-        paths = [self._path(kind) for kind in kinds]
+        paths = [self._area.path(self._command.id, kind) for kind in kinds]
         self._paths += paths
         return paths
-
-    def _path(self, kind: str) -> str:
-        return self._area.path(self._command.id, self._names[kind])
 
     def _follow(self, call: Call[None], cancelled: Callable[[], bool]) -> None:
         while not call.wait(_POLL):
@@ -188,7 +172,7 @@ class StagedDispatcher:
 
     def dispatch(self) -> Channel:
         """Ask the backend to run the staged script."""
-        self._channel = StagedChannel(self._area, self._command, self._path("sh"), follow=self._followed)
+        self._channel = StagedChannel(self._area, self._command, follow=self._followed)
         return self._channel
 
     def feed(
@@ -239,8 +223,6 @@ class StagedDispatcher:
             self._discard_staged()
         elif channel.settled and not channel.killed:
             self._area.ended(command_id)
-            if self._left:
-                self._area.doubt(command_id)
         elif not self._area.erase(command_id):
             self._unstage_all()
             self._area.doubt(command_id)

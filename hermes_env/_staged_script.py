@@ -214,7 +214,7 @@ _h_n=$1 _h_d=$2; shift 2; umask 077
 for i do
   mkdir "$_h_d/$i.claim" 2>/dev/null
   rm -f -- "$_h_d/$i".[!c]* "$_h_d/$i.cmd"
-  for f in "$_h_d/$i.sh" "$_h_d/$i.in" "$_h_d/$i.cmd" "$_h_d/$i".again-*; do [ ! -e "$f" ] || exit 1; done
+  [ ! -e "$_h_d/$i.sh" ] && [ ! -e "$_h_d/$i.in" ] && [ ! -e "$_h_d/$i.cmd" ] || exit 1
 done
 _h_say ok
 """
@@ -288,6 +288,6 @@ def remove_text(nonce: str, home: str) -> str:
     return _service(_REMOVE, nonce, home)
 
 
-def dispatch_text(path: str) -> str:
-    """The constant text that starts a staged command, whose script is there."""
-    return f"exec /bin/sh {_shell.quote(path)} </dev/null"
+def dispatch_text(home: str, command_id: str) -> str:
+    """The constant text that starts a staged command."""
+    return f"exec /bin/sh {_shell.quote(f'{home}/{command_id}.sh')} </dev/null"

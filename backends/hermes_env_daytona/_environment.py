@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -118,20 +117,16 @@ class DaytonaEnvironment(StagedEnvironment):
         return str(answer.result)
 
     def _stage(self, path: str, chunks: Iterator[bytes]) -> None:
-        with self._uploading():
+        try:
             _transfer.upload(self._box.fs, path, chunks)
+        except Exception as error:
+            self._check_gone(error)
+            raise
 
     def _stage_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        with self._uploading():
-            _transfer.upload_many(_sdk.load(), self._box.fs, files)
-
-    @contextlib.contextmanager
-    def _uploading(self) -> Iterator[None]:
         try:
-            yield
+            _transfer.upload_many(_sdk.load(), self._box.fs, files)
         except Exception as error:
-            if _failures.closed_here(error):
-                raise ConnectionAbortedError("the SDK closed the connection of an upload") from error
             self._check_gone(error)
             raise
 

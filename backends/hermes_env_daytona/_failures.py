@@ -8,7 +8,6 @@ own, so the classes are looked up by name in what was raised.
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Iterator
 
 from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument
@@ -41,21 +40,6 @@ def ran_out_of_time(error: BaseException) -> bool:
     """Whether Daytona ended a command by the time limit that was given to it."""
     # DaytonaConnectionTimeoutError derives from DaytonaTimeoutError, too, and says nothing about the command.
     return is_sdk_error(error, "DaytonaTimeoutError") and not is_sdk_error(error, "DaytonaConnectionError")
-
-
-def closed_here(error: BaseException) -> bool:
-    """Whether the request's own socket was closed in this process while it was under way.
-
-    The pool under the SDK's transfers does that when many threads share it: it takes a connection that was just given
-    to a request for an idle or ended one (httpcore 1.0.9, `_assign_requests_to_connections`). Nothing on the other
-    side can cause it, and how much of the request arrived is not known.
-    """
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and seen.errno == errno.EBADF:
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
 
 
 @contextlib.contextmanager

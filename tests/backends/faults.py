@@ -37,8 +37,6 @@ class Fault:
     match: str = ""
     """Part of the path or text that the step must work on."""
     times: int = 1
-    error: type[Exception] = SdkError
-    """What the step raises when it fails."""
     gate: threading.Event = field(default_factory=threading.Event)
     """The test opens it."""
     reached: threading.Event = field(default_factory=threading.Event)
@@ -57,11 +55,9 @@ class Faults:
         """Every call as step and subject, in order."""
         self.threads: list[threading.Thread] = []
 
-    def arm(
-        self, step: str, kind: Kind, *, match: str = "", times: int = 1, error: type[Exception] = SdkError
-    ) -> Fault:
+    def arm(self, step: str, kind: Kind, *, match: str = "", times: int = 1) -> Fault:
         """Make the next matching call of a step go wrong."""
-        fault = Fault(step, kind, match, times, error)
+        fault = Fault(step, kind, match, times)
         with self._lock:
             self._armed.append(fault)
         return fault
@@ -100,14 +96,14 @@ class Faults:
 
     def _strike(self, fault: Fault, work: Callable[[], T]) -> T:
         if fault.kind == "error_before":
-            raise fault.error("refused")
+            raise SdkError("refused")
         if fault.kind == "late":
             self._aside(fault, lambda: (fault.gate.wait(), work()))
-            raise fault.error("connection reset")
+            raise SdkError("connection reset")
         if fault.kind == "abandoned":
             self._aside(fault, work)
             fault.gate.wait()
-            raise fault.error("connection reset")
+            raise SdkError("connection reset")
         if fault.kind == "delay":
             fault.gate.wait()
         try:
@@ -119,7 +115,7 @@ class Faults:
         if fault.kind == "lost":
             fault.gate.wait()
         if fault.kind in ("lost", "error_after"):
-            raise fault.error("connection reset")
+            raise SdkError("connection reset")
         return value
 
     def _aside(self, fault: Fault, work: Callable[[], object]) -> None:

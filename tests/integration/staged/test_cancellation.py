@@ -178,41 +178,6 @@ def test_failed_upload(env: UploadEnvironment, tmp_path: Path, state: str, kind:
     assert_nothing_left(env, tmp_path, most=0)
 
 
-@pytest.mark.parametrize("kind", ["error_before", "error_after", "late"])
-@pytest.mark.parametrize("state", ["staging", "staged"])
-def test_upload_over_a_connection_that_was_closed_here(
-    env: UploadEnvironment, tmp_path: Path, state: str, kind: Kind
-) -> None:
-    """An upload whose connection this side closed is made once more, and what arrives late of it changes nothing."""
-    step, match = HELD[state]
-    fault = env.sdk.faults.arm(step, kind, match=match, error=ConnectionAbortedError)
-    process = env.start(
-        "echo ran >>ran; touch started; until [ -e go ]; do sleep 0.02; done; cat", stdin=SECRET.encode()
-    )
-    eventually((tmp_path / "started").exists, "not started")
-    fault.gate.set()
-    if kind == "late":
-        assert fault.landed.wait(PATIENCE)
-    (tmp_path / "go").touch()
-    assert process.wait(PATIENCE).stdout == SECRET.encode()
-    assert_nothing_left(env, tmp_path, most=1)
-
-
-def test_an_upload_is_made_again_once(env: UploadEnvironment, tmp_path: Path) -> None:
-    """Where every connection is closed under its upload, nothing runs and nothing is left."""
-    env.sdk.faults.arm("upload", "error_after", match="sh", times=2, error=ConnectionAbortedError)
-    assert outcome(start(env)) is StagingError
-    assert_nothing_left(env, tmp_path, most=0)
-
-
-def test_stdin_that_cannot_be_read_twice_is_not_sent_twice(env: UploadEnvironment, tmp_path: Path) -> None:
-    """The caller's iterable is taken once: an upload of it that failed ends the command before it ran."""
-    env.sdk.faults.arm("upload", "error_after", match=".in", error=ConnectionAbortedError)
-    with pytest.raises(StagingError):
-        env.exec("echo ran >>ran; cat", stdin=iter([b"once"]))
-    assert_nothing_left(env, tmp_path, most=0)
-
-
 def test_dispatch_that_never_arrives(env: UploadEnvironment, tmp_path: Path) -> None:
     """A dispatch that failed before it arrived is reported as "nothing ran"."""
     env.sdk.faults.arm("execute", "error_before", match=".sh'")
