@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hermes_env import BaseEnvironment, open_environment
+import pytest
+
+from hermes_env import BackendUnavailable, BaseEnvironment, open_environment, reap
 
 ROOT = Path(__file__).parents[2]
 Open = Callable[..., BaseEnvironment]
@@ -27,6 +29,14 @@ def opener(backend: str, common: dict[str, Any]) -> Iterator[Open]:
     yield open_one
     for env in made:
         env.close()
+
+
+def begin_live(backend: str) -> None:
+    """Remove what killed runs left at the service; where it cannot be asked, end the run with one message."""
+    try:
+        reap(backend)
+    except BackendUnavailable as error:
+        pytest.exit(f"HERMES_ENV_LIVE={backend}: {error}", returncode=3)
 
 
 def probe(

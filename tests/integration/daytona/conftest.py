@@ -10,7 +10,7 @@ import pytest
 
 from hermes_env import BaseEnvironment
 from tests.emulators.daytona.client import Emulator
-from tests.integration.clouds import Open, opener
+from tests.integration.clouds import Open, begin_live, opener
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "daytona"
 LIVE_OPTIONS: dict[str, Any] = {"ttl": 2400, "auto_delete": 0}
@@ -21,6 +21,7 @@ LIVE_OPTIONS: dict[str, Any] = {"ttl": 2400, "auto_delete": 0}
 def shared() -> Iterator[Emulator | None]:
     """One emulator for all tests that need no faults and no switches; None when they run live."""
     if LIVE:
+        begin_live("daytona")
         yield None
         return
     with Emulator() as running:

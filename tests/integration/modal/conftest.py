@@ -11,7 +11,7 @@ import pytest
 
 from hermes_env import BaseEnvironment
 from tests.emulators.modal.client import Emulator
-from tests.integration.clouds import Open, opener
+from tests.integration.clouds import Open, begin_live, opener
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "modal"
 LIVE_OPTIONS: dict[str, Any] = {"app": "hermes-env-tests", "ttl": 2400, "idle_timeout": 300}
@@ -31,6 +31,7 @@ def at(emulator: Emulator | None) -> Iterator[None]:
 def shared() -> Iterator[Emulator | None]:
     """One emulator for all tests that need no faults and no switches; None when they run live."""
     if LIVE:
+        begin_live("modal")
         yield None
         return
     with Emulator() as running:

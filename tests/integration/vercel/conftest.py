@@ -10,7 +10,7 @@ import pytest
 
 from hermes_env import BaseEnvironment
 from tests.emulators.vercel.client import Emulator
-from tests.integration.clouds import Open, opener
+from tests.integration.clouds import Open, begin_live, opener
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "vercel"
 LIVE_OPTIONS: dict[str, Any] = {"execution_time_limit": 1800, "extend": False}
@@ -33,6 +33,7 @@ def access(emulator: Emulator | None) -> dict[str, Any]:
 def shared() -> Iterator[Emulator | None]:
     """One emulator for all tests that need no faults and no switches; None when they run live."""
     if LIVE:
+        begin_live("vercel")
         yield None
         return
     with Emulator() as running:
