@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from ._lab import Lab
 
 _FACTS = ("separate_stderr", "exact_stdout", "streaming", "half_close", "live_stdin", "users")
-_AT_ONCE = 12
-"""More than ten, which is the default of OpenSSH's MaxSessions and of urllib3's pools."""
+_AT_ONCE = 8
+"""More than the workers of Python's own pool on two processors (6); with the next command and a session that watches
+it is what OpenSSH allows on one connection (MaxSessions 10)."""
 _UNTIL_GO = "n=0; while [ ! -e go ] && [ $n -lt 1200 ]; do n=$((n+1)); sleep 0.1; done"
 """As the laws' own, in longer steps: so many at once take their time from each other."""
 
@@ -104,7 +105,7 @@ class LifecycleLaws:
 
     @law()
     def test_commands_that_run_on_hold_up_no_other(self, lab: Lab) -> None:
-        """While a dozen commands run and wait, the next one runs, and lets them go on."""
+        """While eight commands run and wait, the next one runs, and lets them go on."""
         waiting = [lab.env.start(_UNTIL_GO, cwd=lab.root) for _ in range(_AT_ONCE)]
         lab.env.exec(": >go", cwd=lab.root, check=True, timeout=lab.patience)
         equal("exit codes", [0] * _AT_ONCE, [process.wait(lab.patience).exit_code for process in waiting])

@@ -110,7 +110,7 @@ class _Slot(Spoiled):
 
 @mutant("a few workers carry the commands, each until its command ends", "test_commands_that_run_on_hold_up_no_other")
 class FewSlots(Broken):
-    slots: ClassVar[threading.Semaphore] = threading.Semaphore(10)
+    slots: ClassVar[threading.Semaphore] = threading.Semaphore(6)
 
     def _launch(self, launch: Launch) -> Channel:
         self.slots.acquire()
