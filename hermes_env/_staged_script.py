@@ -43,6 +43,13 @@ _h_alive() {
 _OPEN = (
     r"""
 umask 077; _h_n=$1
+_h_old() {
+  l=; [ -f "$d/lease" ] && { read -r l <"$d/lease" || l=; } 2>/dev/null
+  case $l in ''|*[!0-9]*) ( echo "$now" >"$d/lease" ) 2>/dev/null; return 1;; esac
+  [ "$((now - l))" -gt """
+    + str(LEASE_SECONDS)
+    + r""" ]
+}
 for c in mkdir rm mv; do
   command -v "$c" >/dev/null 2>&1 || { _h_say missing "$c"; exit 0; }
 done
@@ -67,11 +74,7 @@ for d in "$t"/"""
     + r"""*; do
   case $now in ''|*[!0-9]*) break;; esac
   [ -d "$d" ] && [ ! -h "$d" ] && [ -w "$d" ] && [ -x "$d" ] || continue
-  l=; [ -f "$d/lease" ] && read -r l 2>/dev/null <"$d/lease"
-  case $l in ''|*[!0-9]*) ( echo "$now" >"$d/lease" ) 2>/dev/null; continue;; esac
-  [ "$((now - l))" -gt """
-    + str(LEASE_SECONDS)
-    + r""" ] || continue
+  _h_old && _h_old || continue
   for p in "$d"/*.pid; do
     q=; [ -f "$p" ] && read -r q <"$p"
     [ -n "$q" ] && _h_alive "$q" && continue 2
@@ -81,6 +84,8 @@ done
 _h_say home "$e" "$_h_d"
 """
 )
+"""A lease is read twice before it counts as old: whoever renews it meanwhile shows the shell, which reads byte by byte,
+a line without its end, or one made of two."""
 
 _RENEW = r"""
 umask 077; _h_n=$1 _h_d=$2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -73,6 +74,18 @@ def _make(sdk: Any, settings: dict[str, Any]) -> Any:
         return sdk.Daytona(sdk.DaytonaConfig(**settings, use_deprecated_polling=False))
     except sdk.DaytonaAuthenticationError as error:
         raise BackendUnavailable(CREDENTIALS, reason="no_credentials") from error
+
+
+def transfer_client() -> Any:
+    """A client for file transfers, one at a time; it honours the environment's proxies, as the SDK's own does."""
+    http = importlib.import_module("httpx")
+    return http.Client(verify=_certificates(), limits=http.Limits(max_connections=1))
+
+
+@functools.cache
+def _certificates() -> Any:
+    """Whom to trust: reading that takes tens of milliseconds."""
+    return importlib.import_module("httpx").create_ssl_context()
 
 
 def _settings(options: DaytonaOptions) -> dict[str, str]:

@@ -1,10 +1,12 @@
-"""Transfers: small files in one pooled request, large ones as a stream."""
+"""Transfers: small files in one request over a kept connection, large ones as a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
+
+from ._connections import alone
 
 POOLED = 4 << 20
 """Bytes up to which a file is sent from memory: each stream opens a connection of its own (SDK 0.226.1)."""
@@ -35,20 +37,22 @@ def upload(fs: Any, path: str, chunks: Iterator[bytes]) -> None:
     """Send one file."""
     start = _take(chunks, POOLED)
     if sum(map(len, start)) <= POOLED:
-        fs.upload_file(b"".join(start), path, _STALL)
+        with alone(fs) as own:
+            own.upload_file(b"".join(start), path, _STALL)
     else:
         fs.upload_file_stream(Chunks(chain(start, chunks)), path, _STALL)
 
 
 def upload_many(sdk: Any, fs: Any, files: Sequence[tuple[str, bytes]]) -> None:
     """Send several files in one request; each is written or not by itself, and one that is not fails the request."""
-    fs.upload_files([sdk.FileUpload(source=content, destination=path) for path, content in files], _STALL)
+    with alone(fs) as own:
+        own.upload_files([sdk.FileUpload(source=content, destination=path) for path, content in files], _STALL)
 
 
 def download(fs: Any, path: str) -> Iterator[bytes]:
     """A file as the service sends it: it ends early, without an error, where it holds the service's own boundary."""
-    chunks: Iterator[bytes] = fs.download_file_stream(path, _STALL)
-    return chunks
+    with alone(fs) as own:
+        yield from own.download_file_stream(path, _STALL)
 
 
 def _take(chunks: Iterator[bytes], limit: int) -> list[bytes]:

@@ -179,6 +179,7 @@ class CancellationFaultLaws:
                 end = time.monotonic() + seconds
                 trial.start(timeout=seconds)
                 trial.strike()
+                lab.until(lambda: trial.has_started() or trial.is_over(), "the command runs, or its time is up")  # noqa: B023 - called at once
                 trial.release()
                 first = trial.outcome()
                 expect_error(first, (CommandTimeout, OutcomeUnknown))

@@ -18,6 +18,7 @@ from hermes_env import FileChanged, VerificationError
 
 from ._check import equal, holds, same_bytes
 from ._corpus import MIB, PATTERN, Case
+from ._lab import UNTIL_GO
 from ._law import law
 
 if TYPE_CHECKING:
@@ -112,6 +113,19 @@ class FileContentLaws:
         lab.env.files.write_bytes(path, slow())
         equal("bytes while the content arrived", [b"old"], seen)
         lab.expect_file("bytes afterwards", path, b"new" * 100_000 + b"end")
+
+    @law()
+    def test_what_is_open_keeps_its_bytes(self, lab: Lab) -> None:
+        """A program that has the file open goes on reading its old bytes after a write that says it was `atomic`."""
+        path = lab.path("file")
+        lab.sh("printf 'old bytes' >file")
+        reader = lab.env.start(f"exec 3<file; : >open; {UNTIL_GO}; cat <&3", cwd=lab.root)
+        lab.until_exists("open")
+        written = lab.env.files.write_bytes(path, b"other bytes, and more of them")
+        lab.sh(": >go")
+        seen = reader.wait(lab.patience).stdout
+        lab.skip_unless(written.atomic, "the write says that it was made in place")
+        same_bytes("what the program read", b"old bytes", seen)
 
     @law()
     def test_a_write_that_fails_leaves_no_trace(self, lab: Lab) -> None:

@@ -95,6 +95,18 @@ class FileNameLaws:
         status = lab.env.files.stat(lab.path("file"))
         equal("owner and group", (12345, 54321), (status.uid, status.gid))
 
+    @law()
+    def test_what_was_written_is_new(self, lab: Lab) -> None:
+        """The time of a written file is that of the write: younger than what was there, and not of the future."""
+        lab.sh("printf old >old; touch -t 200001010000 old; touch -t 202001010000 before")
+        for name in ("old", "new"):
+            lab.env.files.write_bytes(lab.path(name), b"new")
+        script = """touch after; for name in old new; do
+            [ "$name" -nt before ] || echo "$name is as old as before"
+            [ ! "$name" -nt after ] || echo "$name is of the future"
+        done"""
+        same_bytes("what is wrong with the times", b"", lab.sh(script).stdout)
+
     @law(variant=True)
     def test_a_link_stays_a_link(self, lab: Lab) -> None:
         """A write through symbolic links changes the file they lead to; the links stay."""

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from ._lab import Lab
 
 _FACTS = ("separate_stderr", "exact_stdout", "streaming", "half_close", "live_stdin", "users")
+_AT_ONCE = 8
+"""More than the workers of Python's own pool on two processors (6); with the next command and a session that watches
+it is what OpenSSH allows on one connection (MaxSessions 10)."""
+_UNTIL_GO = "n=0; while [ ! -e go ] && [ $n -lt 1200 ]; do n=$((n+1)); sleep 0.1; done"
+"""As the laws' own, in longer steps: so many at once take their time from each other."""
 
 
 class LifecycleLaws:
@@ -97,6 +102,13 @@ class LifecycleLaws:
             lab.env.exec("cat", stdin=b"x" * index)
             lab.env.start("true").wait(lab.patience)
         lab.until(lambda: all(now <= then for now, then in zip(_held(), before, strict=True)), _grown(before))
+
+    @law()
+    def test_commands_that_run_on_hold_up_no_other(self, lab: Lab) -> None:
+        """While eight commands run and wait, the next one runs, and lets them go on."""
+        waiting = [lab.env.start(_UNTIL_GO, cwd=lab.root) for _ in range(_AT_ONCE)]
+        lab.env.exec(": >go", cwd=lab.root, check=True, timeout=lab.patience)
+        equal("exit codes", [0] * _AT_ONCE, [process.wait(lab.patience).exit_code for process in waiting])
 
     @law()
     def test_two_environments_do_not_disturb_each_other(self, lab: Lab) -> None:

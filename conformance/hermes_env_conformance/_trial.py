@@ -164,10 +164,10 @@ class Trial:
 
     def strike(self) -> None:
         """Wait until the fault has struck, or the command is over without."""
-        process, fault = self.process, self.fault
-        assert process is not None and fault is not None
+        fault = self.fault
+        assert fault is not None
         self.lab.until(
-            lambda: fault.struck.is_set() or process.state not in (*_BEFORE, "dispatched"),
+            lambda: fault.struck.is_set() or self.is_over(),
             "the command comes by the step that goes wrong",
         )
 
@@ -218,6 +218,11 @@ class Trial:
     def until_started(self) -> None:
         """Wait until it runs and has read its stdin."""
         self.lab.until(self.has_started, "the command runs")
+
+    def is_over(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        assert self.process is not None
+        return self.process.state not in (*_BEFORE, "dispatched")
 
     def has_started(self) -> bool:
         """Whether it ran and has read its stdin."""

@@ -16,13 +16,16 @@ keeps the default action under ``trap '' CHLD``, and orphans would stay as zombi
 
 @functools.cache
 def available() -> bool:
-    """Whether namespaces can be made and entered: root, and the tools of util-linux."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "setsid"))):
+    """Whether namespaces can be made: the tools of util-linux and, without root, a kernel that lets users make them."""
+    if not all(map(shutil.which, ("unshare", "nsenter", "setsid"))):
         return False
-    return subprocess.run([*_UNSHARE, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return subprocess.run([*_unshare(), "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-_UNSHARE = ("unshare", "--pid", "--fork", "--mount", "--mount-proc", "--kill-child")
+def _unshare() -> list[str]:
+    """Without root it takes a namespace of users, too, in which everybody stays who he is."""
+    user = ["--user", "--map-current-user"] if os.geteuid() else []
+    return ["unshare", *user, "--pid", "--fork", "--mount", "--mount-proc", "--kill-child"]
 
 
 class Namespace:
@@ -34,7 +37,7 @@ class Namespace:
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
-            [*_UNSHARE, *_INIT],
+            [*_unshare(), *_INIT],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env={"PATH": os.environ.get("PATH", os.defpath)},
@@ -53,7 +56,9 @@ class Namespace:
 
     def argv(self, program: str, cwd: str) -> list[str]:
         """Run a program inside, in this directory, as leader of a session."""
-        return ["nsenter", f"--target={self.pid}", "--pid", "--mount", "--", "env", "-C", cwd, "setsid", program]
+        user = ["--user", "--preserve-credentials"] if os.geteuid() else []
+        enter = ["nsenter", f"--target={self.pid}", *user, "--pid", "--mount"]
+        return [*enter, "--", "env", "-C", cwd, "setsid", program]
 
     def pids(self) -> list[int]:
         """The processes inside besides the first, as this machine numbers them."""

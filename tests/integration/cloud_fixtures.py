@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermes_env import BaseEnvironment
+from hermes_env import BackendUnavailable, BaseEnvironment, reap
 from tests.integration.clouds import Open, opener
 
 
@@ -31,10 +31,19 @@ class Cloud:
 def shared(cloud: Cloud) -> Iterator[Any]:
     """One emulator for all tests that need no faults and no switches; None when they run live."""
     if cloud.live:
+        _begin_live(cloud.backend)
         yield None
         return
     with cloud.emulator() as running:
         yield running
+
+
+def _begin_live(backend: str) -> None:
+    """Remove what killed runs left at the service; where it cannot be asked, end the run with one message."""
+    try:
+        reap(backend)
+    except BackendUnavailable as error:
+        pytest.exit(f"HERMES_ENV_LIVE={backend}: {error}", returncode=3)
 
 
 @pytest.fixture

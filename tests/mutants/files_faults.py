@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+import shutil
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -132,6 +135,51 @@ class _InPlace(Files):
 )
 class WritesInPlace(Broken):
     files_class = _InPlace
+
+
+class _CopiesOver(Files):
+    turns = threading.Lock()
+
+    def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
+        if os.path.islink(path) or not os.path.isfile(path) or os.stat(path).st_nlink > 1 or settings:
+            return super().write_bytes(path, data, **settings)
+        beside = os.path.join(os.path.dirname(path), f".{secrets.token_hex(8)}")
+        done = super().write_bytes(beside, data)
+        with self.turns:
+            shutil.copyfile(beside, path)
+        os.unlink(beside)
+        return replace(done, path=path, created=False)
+
+
+@mutant("collected beside the file, then copied over it", "test_what_is_open_keeps_its_bytes")
+class CopiesOver(Broken):
+    files_class = _CopiesOver
+
+
+class _KeepsTime(Files):
+    def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
+        then = os.stat(path).st_mtime if os.path.exists(path) else None
+        done = super().write_bytes(path, data, **settings)
+        if then is not None:
+            os.utime(path, (then, then))
+        return done
+
+
+@mutant("the time of the old file kept with its mode and owner", "test_what_was_written_is_new")
+class KeepsOldTime(Broken):
+    files_class = _KeepsTime
+
+
+class _FromArchive(Files):
+    def write_bytes(self, path: str, data: Any, **settings: Any) -> WriteResult:
+        done = super().write_bytes(path, data, **settings)
+        os.utime(path, (0, 0))
+        return done
+
+
+@mutant("written by an archive whose entries have no time", "test_what_was_written_is_new")
+class WritesFromArchive(Broken):
+    files_class = _FromArchive
 
 
 class _LeavesTemp(Files):

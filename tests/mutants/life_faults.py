@@ -5,13 +5,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from hermes_env import BackendOptions, Capabilities, EnvironmentGone, ExecResult, HermesEnvError, Unsupported
+from hermes_env import (
+    BackendOptions,
+    Capabilities,
+    Channel,
+    EnvironmentGone,
+    ExecResult,
+    HermesEnvError,
+    Launch,
+    Unsupported,
+)
 from hermes_env_local import LocalEnvironment
 
-from ._broken import Broken, BrokenProcess, BrokenStart, mutant
+from ._broken import Broken, BrokenProcess, BrokenStart, Spoiled, mutant
 
 logger = logging.getLogger("hermes_env.mutant")
 
@@ -85,6 +95,26 @@ class CommandLeaks(Broken):
     def exec(self, cmd: Any, **settings: Any) -> ExecResult:
         os.open("/dev/null", os.O_RDONLY)
         return super().exec(cmd, **settings)
+
+
+class _Slot(Spoiled):
+    given_back = False
+
+    def abort(self) -> None:
+        """The end of every command."""
+        if not self.given_back:
+            self.given_back = True
+            FewSlots.slots.release()
+        self.inner.abort()
+
+
+@mutant("a few workers carry the commands, each until its command ends", "test_commands_that_run_on_hold_up_no_other")
+class FewSlots(Broken):
+    slots: ClassVar[threading.Semaphore] = threading.Semaphore(6)
+
+    def _launch(self, launch: Launch) -> Channel:
+        self.slots.acquire()
+        return cast("Channel", _Slot(super()._launch(launch)))
 
 
 @mutant("close ends the commands of other environments", "test_two_environments_do_not_disturb_each_other")

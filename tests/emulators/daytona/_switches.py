@@ -16,7 +16,7 @@ class Switches(SwitchSet):
     """What this emulator imitates. Sources: *SDK* is release 0.226.1, *daemon* the public release v0.190.0."""
 
     isolated: bool = True
-    """Each sandbox has a process table of its own, where the emulator runs as root. The files stay this machine's."""
+    """Each sandbox has a process table of its own, where the kernel lets us make one. The files stay this machine's."""
     shell: Literal["zsh", "bash", "dash"] = "zsh"
     """Shell that reads the command from its stdin. SDK: "run by the first available of zsh, bash or sh"; daemon:
     the first of them that /etc/shells lists; the default snapshot has zsh."""

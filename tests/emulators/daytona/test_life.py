@@ -168,6 +168,7 @@ def test_it_can_run_as_another_user() -> None:
         box = client.create(timeout=0)
         box.fs.upload_file(b"", "f")
         assert box.process.exec("id -un; stat -c %U f").result == "nobody\nnobody\n"
+        assert "sleep" in box.process.exec("cat /proc/1/comm").result, "it has no process table of its own"
         with pytest.raises(DaytonaError):
             box.fs.upload_file(b"", "/root/f")
         box.delete(30)

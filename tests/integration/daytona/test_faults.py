@@ -12,6 +12,7 @@ from hermes_env import (
     EnvironmentGone,
     StagingError,
 )
+from hermes_env_daytona import DaytonaEnvironment
 from tests.emulators.daytona.client import Emulator
 from tests.integration.cloud_tests import FaultTests
 from tests.integration.clouds import Open, ident
@@ -103,6 +104,22 @@ def test_an_answered_error_is_not_a_result(faulty: Open, emulator: Emulator, sta
     with pytest.raises(StagingError):
         env.exec("echo ran >>log")
     assert env.exec("cat log; :").text == ""
+
+
+def test_what_the_pool_closes_is_no_connection_in_use(faulty: Open, emulator: Emulator) -> None:
+    """The SDK's pool, which under load closes connections in use, has none of a transfer."""
+    env = faulty()
+    assert isinstance(env, DaytonaEnvironment)
+    emulator.forget()
+    emulator.fail("upload", "hold_before")
+    process = env.start("echo ran >>log; cat", stdin=b"in")
+    emulator.wait_held("upload")
+    for connection in env._client._http_client._transport._pool.connections:
+        connection.close()  # As another thread does that finds it there, idle a moment ago.
+    emulator.release()
+    assert process.wait(60).stdout == b"in"
+    assert emulator.counts(ident(env))["upload"] == 1
+    assert env.exec("cat log").text == "ran\n"
 
 
 # -- downloads ----------------------------------------------------------------------------------------------------
