@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from . import _shell
+from ._blocks import BLOCK
 from ._kill_script import KILL_SCRIPT
 from ._launch import COMMAND_ID_VARIABLE
 
@@ -13,8 +14,6 @@ LEASE_SECONDS = 3600
 """Age of a lease after which another client may remove the directory, if no script of it runs any more."""
 PIECE = 1 << 16
 """Output is read back in multiples of this many bytes."""
-BLOCK = 64 * PIECE
-"""Downloads are checked in blocks of this many bytes."""
 ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 """Spelled without options where possible: the only forms that every tool set has."""
 
@@ -107,14 +106,13 @@ _h_report() {
   fi
   _h_say end
 }
-_h_sums() {
-  _h_j=0
-  while [ "$_h_j" -lt "$2" ]; do
-    _h_s=$(($2 - _h_j))
-    dd if="$1" bs=@PIECE@ skip=$((_h_j / @PIECE@)) count="$_h_b" 2>/dev/null |
-      if [ "$_h_s" -lt $((_h_b * @PIECE@)) ]; then head -c "$_h_s"; else cat; fi |
-      { sha256sum || shasum -a 256 || openssl dgst -sha256 -r; } 2>/dev/null
-    _h_j=$((_h_j + _h_b * @PIECE@))
+_h_sums() { [ ! -f "$1" ] || _h_blocks "$2" <"$1"; }
+_h_blocks() {
+  _h_j=$1
+  while [ "$_h_j" -gt 0 ]; do
+    if [ "$_h_j" -gt $((_h_b * @PIECE@)) ]; then dd bs=@PIECE@ count="$_h_b"; else head -c "$_h_j"; fi 2>/dev/null |
+      { openssl dgst -sha256 -r || sha256sum || shasum -a 256; } 2>/dev/null
+    _h_j=$((_h_j - _h_b * @PIECE@))
   done
 }
 _h_finish() {
