@@ -111,7 +111,7 @@ class StagingArea:
             problem = "the environment runs commands but their output does not come back"
             raise BackendUnavailable(problem, reason="unreachable")
         self.encoder, self.home = words[1:]
-        self._touched = time.monotonic()
+        self._touched = _clock()
 
     def ready(self) -> None:
         """Before staging: see to it that nobody takes the directory for abandoned, and that it is there.
@@ -119,10 +119,11 @@ class StagingArea:
         Raises:
             StagingError: It is gone and cannot be made again.
         """
+        now = _clock()
         with self._lock:
-            if time.monotonic() - self._touched < _RENEW_AFTER:
+            if now - self._touched < _RENEW_AFTER:
                 return
-            self._touched = time.monotonic()
+            self._touched = now
         self.renew()
 
     def lost(self) -> None:
@@ -328,6 +329,11 @@ class StagingArea:
             logger.debug("clean-up not confirmed: %s", type(error).__name__)
             return False
         return _staged_reply.words(reply, nonce) == ["ok"]
+
+
+def _clock() -> float:
+    """Seconds that count while this machine sleeps, as those of leases do, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _take(queue: deque[str], count: int) -> list[str]:

@@ -19,7 +19,7 @@ ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 
 SIZE = r"""
 _h_size() {
-  _h_s=0; [ -f "$1" ] || return 0
+  _h_s=0; [ -s "$1" ] || return 0
   if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
   _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
 }
@@ -116,7 +116,7 @@ _h_blocks() {
   done
 }
 _h_finish() {
-  echo "$@" >"$_h_d/$_h_i.tmp" && mv -f "$_h_d/$_h_i.tmp" "$_h_d/$_h_i.rc"
+  echo "$* ." >"$_h_d/$_h_i.rc"
   _h_report "$@"
   exit 0
 }
@@ -136,15 +136,17 @@ _LOOK = r"""
 umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4 _h_b=$5
 exec 2>/dev/null
 _h_lease
-if mkdir "$_h_d/$_h_i.claim"; then echo fenced >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
+if mkdir "$_h_d/$_h_i.claim"; then echo fenced . >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
 _h_r=
-if [ ! -f "$_h_d/$_h_i.rc" ]; then
+[ ! -f "$_h_d/$_h_i.rc" ] || read -r _h_r <"$_h_d/$_h_i.rc"
+# Without the dot it is still being written.
+case $_h_r in *' .') _h_r=${_h_r% .};; *) _h_r=;; esac
+if [ -z "$_h_r" ]; then
   _h_p=; read -r _h_p <"$_h_d/$_h_i.pid"
   if [ ! -d "$_h_d/$_h_i.claim" ]; then _h_say lost; exit 0; fi
   [ -n "$_h_p" ] || { _h_say starting; exit 0; }
   if _h_alive "$_h_p"; then _h_say running; exit 0; fi
 fi
-read -r _h_r <"$_h_d/$_h_i.rc"
 _h_report ${_h_r:-dead}
 """
 
@@ -154,7 +156,7 @@ umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_g=$4
 _h_x=no; [ -f "$_h_d/$_h_i.stop" ] && _h_x=yes
 _h_lease 2>/dev/null
 if mkdir "$_h_d/$_h_i.claim" 2>/dev/null; then
-  echo fenced >"$_h_d/$_h_i.rc"; echo "killed 0 left 0"; _h_say done; exit 0
+  echo fenced . >"$_h_d/$_h_i.rc"; echo "killed 0 left 0"; _h_say done; exit 0
 fi
 _h_c=0
 while :; do
