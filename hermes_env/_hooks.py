@@ -9,7 +9,7 @@ from ._capabilities import Capabilities, StdinMode
 from ._errors import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from ._blocks import Downloads
@@ -76,6 +76,15 @@ class BackendHooks:
 
     def _let_go(self) -> None:
         """Release this client's connections, and leave the environment to others."""
+
+    @classmethod
+    def _located(cls, ident: str) -> Mapping[str, Any]:  # noqa: ARG003 - for the backends whose idents hold options
+        """Options that an ident stands for, such as a host: they need not be given again, and cannot be contradicted.
+
+        Raises:
+            InvalidArgument: Not an ident of this backend.
+        """
+        return {}
 
     def _ident(self) -> str:
         """What names this environment at its provider."""

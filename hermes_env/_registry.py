@@ -152,13 +152,27 @@ def attach(
         **options: Options of the backend that are needed to reach it, such as credentials.
 
     Raises:
-        InvalidArgument: Not a ref.
+        InvalidArgument: Not a ref, or an option contradicts it.
         Unsupported: The backend cannot attach.
         EnvironmentGone: It no longer exists.
         BackendNotFound, BackendUnavailable: As `open_environment`.
     """
     name, ident = split_ref(ref)
-    return _make(name, options, cwd=cwd, env=env, timeout=timeout).join(ident)
+    located = locate(load_backend(name), ident, options)
+    return _make(name, {**options, **located}, cwd=cwd, env=env, timeout=timeout).join(ident)
+
+
+def locate(backend: type[BaseEnvironment], ident: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options that the ident of a ref stands for.
+
+    Raises:
+        InvalidArgument: Not an ident of the backend, or an option was given that says something else.
+    """
+    located = backend._located(ident)  # noqa: SLF001 - a hook of the contract
+    for option, value in located.items():
+        if option in given and given[option] != value:
+            raise InvalidArgument(f"option {option!r}", "contradicts the ref, which says it already: leave it out")
+    return located
 
 
 def split_ref(ref: str) -> tuple[str, str]:

@@ -14,9 +14,12 @@ from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, LazyOp
 from ._remote import BOOT_ID, greeting
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermes_env import Channel, KillReport, Launch
 
     from ._pool import Pool, Session
+    from ._target import Target
 
 _START = 5.0
 """Seconds for a command's shell to start before its kill goes on without it."""
@@ -39,6 +42,7 @@ class SshEnvironment(BaseEnvironment):
         kill_scope="command",
         isolation="host",
         live_stdin=True,
+        reattach=True,
     )
     Options: ClassVar[Any] = LazyOptions("hermes_env_ssh._options:SshOptions")
     install: ClassVar[str] = "pip install 'hermes-env[ssh]'"
@@ -46,6 +50,7 @@ class SshEnvironment(BaseEnvironment):
     def __init__(self, options: Any = None, **settings: Any) -> None:
         super().__init__(options, **settings)
         self._pool: Pool | None = None
+        self._target: Target | None = None
         self._waiting: dict[str, Session] = {}
         self._waiting_lock = threading.Lock()
 
@@ -62,7 +67,8 @@ class SshEnvironment(BaseEnvironment):
         from ._pool import Pool
         from ._resolve import resolve
 
-        self._pool = Pool(resolve(self.options), self.options.connections)
+        self._target = resolve(self.options)
+        self._pool = Pool(self._target, self.options.connections)
         boot_id = self._pool.open()
         if boot_id and boot_id == _own_boot_id():
             # Nothing that is known here stands between a command and this machine.
@@ -71,6 +77,26 @@ class SshEnvironment(BaseEnvironment):
     def _close(self) -> None:
         if self._pool is not None:
             self._pool.close()
+
+    def _attach(self, ident: str) -> None:  # noqa: ARG002 - the options hold what it says
+        """The host is there before its clients and after them: joining it is opening it."""
+        self._open()
+
+    def _let_go(self) -> None:
+        self._close()
+
+    @classmethod
+    def _located(cls, ident: str) -> Mapping[str, Any]:
+        from ._place import parse_place
+
+        return {option: value for option, value in parse_place("ref", ident)._asdict().items() if value is not None}
+
+    def _ident(self) -> str:
+        from ._place import Place
+
+        assert self._target is not None
+        # The host by the name that it was given by, under which the configuration knows keys and ways to it.
+        return str(Place(self._target.user, self.options.host, self._target.port))
 
     def _alive(self) -> bool:
         return self._pool is not None and self._pool.answers()

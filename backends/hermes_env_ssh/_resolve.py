@@ -10,6 +10,7 @@ from hermes_env import InvalidArgument
 
 from ._config import SYSTEM_FILE, USER_FILE, HostConfig, expand_command, expand_path
 from ._hosts import KnownHosts, known_name
+from ._place import parse_place
 from ._target import Target
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class _Resolver:
         return (self._hop(nearest, depth, first=True), *(self._hop(o, depth) for o in others))
 
     def _hop(self, spec: str, depth: int, *, first: bool = False) -> Target:
-        user, host, port = _parse_hop(spec)
+        user, host, port = parse_place("jump", spec.removeprefix("ssh://").rstrip("/"))
         config = self._config(host, user)
         number = port or _number(config, "port", 22)
         jumps = self._jumps(config, None, None, depth + 1) if first else ()
@@ -150,20 +151,6 @@ def _config_files(config: str | None) -> tuple[str, ...]:
     if not os.path.exists(path):
         raise InvalidArgument("config", f"{config}: no such file")
     return (path,)
-
-
-def _parse_hop(spec: str) -> tuple[str | None, str, int | None]:
-    """``[user@]host[:port]``, also as ``ssh://``; an IPv6 address with a port is in brackets."""
-    user, _, rest = spec.removeprefix("ssh://").rstrip("/").rpartition("@")
-    host, port = rest, ""
-    if rest.startswith("["):
-        host, _, port = rest[1:].partition("]")
-        port = port.removeprefix(":")
-    elif rest.count(":") == 1:
-        host, _, port = rest.partition(":")
-    if not host or (port and not port.isdigit()):
-        raise InvalidArgument("jump", f"{spec!r} is not [user@]host[:port]")
-    return user or None, host, int(port) if port else None
 
 
 def _paths(words: list[str] | tuple[str, ...], tokens: Mapping[str, str]) -> tuple[str, ...]:

@@ -249,6 +249,13 @@ class Lab:
         self._opened.append(env)
         return env
 
+    def join(self, host: BaseEnvironment) -> BaseEnvironment:
+        """The same environment as another client finds it by its ref; let go of when the law ends."""
+        guest = type(host)(host.options)
+        guest.backend_name = host.backend_name
+        self._opened.append(guest)
+        return guest.join(host.ref.partition("://")[2])
+
     def later(self, close: Callable[[], None]) -> None:
         """Call this when the law ends."""
         self._closers.append(close)

@@ -110,6 +110,23 @@ class LifecycleLaws:
         second.exec(": >go", cwd=lab.root, check=True)
         same_bytes("stdout in the other", b"in kept\n", process.wait(lab.patience).stdout)
 
+    @law("reattach")
+    def test_a_guest_finds_all_and_ends_nothing(self, lab: Lab) -> None:
+        """Who attaches by the ref finds its files and can add some; its close ends neither environment nor commands."""
+        host = lab.open()
+        host.exec(["mkdir", "-p", lab.root], check=True)
+        kept, more = lab.path("kept"), lab.path("more")
+        host.files.write_bytes(kept, b"\0 of the host")
+        process = host.start(f"{UNTIL_GO}; cat more", cwd=lab.root)
+        guest = lab.join(host)
+        equal("ref of the guest", host.ref, guest.ref)
+        same_bytes("a file as the guest reads it", b"\0 of the host", guest.files.read_bytes(kept))
+        guest.files.write_bytes(more, b"\0 of the guest")
+        guest.close()
+        equal("alive after the guest has gone", [True, False], [host.alive(), guest.alive()])
+        host.exec(": >go", cwd=lab.root, check=True)
+        same_bytes("output of the host's command", b"\0 of the guest", process.wait(lab.patience).stdout)
+
     @law()
     def test_the_environments_timeout_holds_for_every_command(self, lab: Lab) -> None:
         """A timeout given when an environment is opened ends a command that has none, and a command's own wins."""

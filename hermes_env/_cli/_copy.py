@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
     from hermes_env.files import TransferResult
 
-_REF = re.compile(r"([a-z]\w*://[^/:]+):(.+)", re.DOTALL)
-"""The ref of an environment that runs already, and a path in it."""
+_REF = re.compile(r"([a-z]\w*://(?:\[[^]/]*\]|[^/:[])+(?::[0-9]+(?=:))?):(.+)", re.DOTALL)
+"""The ref of an environment that runs already, whose identity may end in a port, and a path in it."""
 Report = Callable[[int], None]
 
 

@@ -16,7 +16,7 @@ from hermes_env._options import (
     parse_options,
     variable_name,
 )
-from hermes_env._registry import load_backend, split_ref
+from hermes_env._registry import load_backend, locate, split_ref
 
 if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment
@@ -84,6 +84,10 @@ def settle(where: str, given: Sequence[str], file: str | None) -> Settings:
     ):
         values.update(found)
         sources.update({option: source.format(variable_name(name, option)) for option in found})
+    if ident is not None:
+        located = locate(backend, ident, found)
+        values.update(located)
+        sources.update(dict.fromkeys(located, "the ref"))
     return Settings(name, backend, values, parse_options(backend, name, values), sources, ident)
 
 

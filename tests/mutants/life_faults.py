@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from hermes_env import BackendOptions, Capabilities, EnvironmentGone, ExecResult, HermesEnvError, Unsupported
@@ -99,6 +100,43 @@ class CloseEndsAll(Broken):
         for process in self.everything:
             process.kill()
         self.everything.clear()
+
+
+class _Joinable(Broken):
+    capabilities = replace(LocalEnvironment.capabilities, reattach=True)
+    hosts: ClassVar[dict[str, _Joinable]] = {}
+    host: _Joinable | None = None
+
+    def _open(self) -> None:
+        super()._open()
+        self.hosts[self._ident()] = self
+
+    def _attach(self, ident: str) -> None:
+        super()._open()
+        self.host = self.hosts[ident]
+
+    def _ident(self) -> str:
+        return str(id(self.host or self))
+
+
+@mutant("a guest that leaves takes the environment with it", "test_a_guest_finds_all_and_ends_nothing")
+class GuestCloses(_Joinable):
+    def _let_go(self) -> None:
+        if self.host is not None:
+            self.host.close()
+
+
+@mutant("a guest that leaves ends the commands of its host", "test_a_guest_finds_all_and_ends_nothing")
+class GuestKills(_Joinable):
+    def _let_go(self) -> None:
+        if self.host is not None:
+            self.host._life.kill_all()
+
+
+@mutant("who attaches gets another environment", "test_a_guest_finds_all_and_ends_nothing")
+class GuestElsewhere(_Joinable):
+    def _ident(self) -> str:
+        return str(id(self))
 
 
 @mutant(

@@ -76,13 +76,13 @@ async def end(ref: WorkspaceRef | None) -> None:
 
 
 async def test_runs_of_a_conversation_share_a_workspace(options: dict[str, object]) -> None:
-    """By its ref, which the message history has too; nothing stays open here between them."""
-    capability = HermesWorkspace(BACKEND, options)
+    """By its ref, which the message history has too, with the same variables; nothing stays open between them."""
+    capability = HermesWorkspace(BACKEND, {**options, "env": {"KEPT": "with each run"}})
     agent = Agent(TestModel(call_tools=["count"]), capabilities=[capability])
 
     @agent.tool
     async def count(ctx: RunContext[None]) -> str:
-        done = await ctx.workspace.run("echo >>lines; wc -l <lines; pwd", shell=True)
+        done = await ctx.workspace.run("echo >>lines; wc -l <lines; echo $KEPT", shell=True)
         return done.stdout
 
     result = await agent.run("Count.")
@@ -90,7 +90,7 @@ async def test_runs_of_a_conversation_share_a_workspace(options: dict[str, objec
     first = result.workspace.ref
     for number in (2, 3):
         result = await agent.run("Count.", workspace=first)
-        assert f'"{number}\\n' in result.output.replace(" ", "")
+        assert f'"{number}\\nwitheachrun' in result.output.replace(" ", "")
     told = await agent.run("Go on.", message_history=result.all_messages())
     assert told.workspace.ref == result.workspace.ref == first
     foreign = WorkspaceRef(provider="hermes_env", id="/etc" if BACKEND == "local" else "other://1")

@@ -33,8 +33,8 @@ class HermesWorkspace(AbstractCapability[Any]):
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What a new environment is opened with: ``cwd``, ``env``, ``timeout`` and the options of the backend."""
     _: KW_ONLY
-    attach_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The same for one that exists: what is needed to reach it."""
+    attach_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The same for one that exists; None takes `options`, of which what only a new one can use has no effect."""
     id: str | None = "hermes_workspace"
 
     def get_workspace(self, ctx: RunContext[Any], *, ref: WorkspaceRef | None) -> HermesWorkspaceBackend | None:
@@ -42,7 +42,8 @@ class HermesWorkspace(AbstractCapability[Any]):
         ours = ref is None or ref.id.startswith(f"{self.backend}://") or ref.id == self.options.get("cwd")
         if not ours or (ref is not None and ref.provider != PROVIDER):
             return None
-        return _OfRun(self.backend, self.attach_options if ref is not None and "://" in ref.id else self.options, ref)
+        joins = self.attach_options is not None and ref is not None and "://" in ref.id
+        return _OfRun(self.backend, self.attach_options if joins else self.options, ref)
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         """Let go of the run's environment at its end; the next run of the conversation attaches to it again."""

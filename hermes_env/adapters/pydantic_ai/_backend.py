@@ -27,7 +27,7 @@ _PREVIEW = 1 << 16
 class HermesWorkspaceBackend:
     """One environment: commands and files. It is opened, or what `ref` names is attached to, by the first operation.
 
-    Where the backend can be attached to, the ref names the environment. Elsewhere (`local`, `ssh`) it names the
+    Where the backend can be attached to, the ref names the environment. Elsewhere (`local`) it names the
     directory, which is then what the workspace is: it must exist, and is gone when it does not.
     """
 

@@ -134,7 +134,7 @@ def _engine() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def _host(folder: Path) -> Iterator[dict[str, str]]:
-    """A server by the name that the page uses, and the key files of the page in the current directory."""
+    """A server by the names that the page uses, and the key files of the page in the current directory."""
     if reason := sshd.missing():
         pytest.skip(reason)
     place = folder / "server"
@@ -144,7 +144,10 @@ def _host(folder: Path) -> Iterator[dict[str, str]]:
         shutil.copy(options["key_file"], folder / "ci_key")
         shutil.copy(options["known_hosts"], folder / "ci_known_hosts")
         config = folder / "ssh_config"
-        config.write_text(f"Host sandbox.internal\n  HostName {options['host']}\n  Port {options['port']}\n")
+        config.write_text(
+            f"Host build\n  IdentityFile {options['key_file']}\n  UserKnownHostsFile {options['known_hosts']}\n"
+            f"Host build sandbox.internal\n  HostName {options['host']}\n  Port {options['port']}\n"
+        )
         yield {"HERMES_ENV_SSH_CONFIG": str(config)}
 
 
