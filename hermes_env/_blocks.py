@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-BLOCK = 8 << 20
+BLOCK = 4 << 20
 """Bytes of a block: they are held until its digest is known to be right, and each costs two processes inside."""
 
 
