@@ -52,14 +52,15 @@ offer() {
 blocks() {
   left=$1
   while [ "$left" -gt 0 ]; do
-    n=$left; [ "$n" -le @BLOCK@ ] || n=@BLOCK@
-    h=$(emit "$n" <&3 | digest "$BY"); h=${h%% *}
+    # Only dd leaves off at the end of a block; nothing follows the last one.
+    h=$(if [ "$left" -gt @BLOCK@ ]; then exec dd bs=65536 count=@COUNT@; else exec head -c "$left"; fi <&3 | digest "$BY")
+    h=${h%% *}
     sane "$BY" "$h" || return
     rec block "$h"
-    left=$((left-n))
+    left=$((left-@BLOCK@))
   done
 }
-""".replace("@BLOCK@", str(BLOCK))
+""".replace("@BLOCK@", str(BLOCK)).replace("@COUNT@", str(BLOCK >> 16))
 
 SEND = r"""
 part() { if [ "$from" -eq 0 ]; then emit "$len"; else tail -c +$((from+1)) | head -c "$len"; fi; }
