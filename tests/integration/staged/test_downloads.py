@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import threading
@@ -13,7 +14,10 @@ import pytest
 
 from hermes_env import FileChanged, open_environment
 from hermes_env._blocks import BLOCK
+from hermes_env.files._script_read import READ_SCRIPT
+from hermes_env.files._transfer import Offer, Part, Transfer
 from tests.backends.faults import SdkError
+from tests.backends.shells import SHELLS, install
 from tests.backends.uploads import DownloadEnvironment
 
 Chunks = Iterator[bytes]
@@ -276,3 +280,37 @@ def test_large_output_is_made_good_too(env: DownloadEnvironment, tmp_path: Path,
         env.sdk.damage = DAMAGES[damage]
     result = env.exec("cat f; cat f >&2", output_limit=len(data))
     assert (result.stdout, result.stderr) == (data, data)
+
+
+# -- the shells inside --------------------------------------------------------------------------------------------
+
+
+def sums_of(data: bytes) -> tuple[str, ...]:
+    """The digest of each block."""
+    return tuple(hashlib.sha256(data[at : at + BLOCK]).hexdigest() for at in range(0, len(data), BLOCK))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("size", [SMALLEST, BLOCK, 2 * BLOCK + 99])
+def test_every_shell_offers_a_file(tmp_path: Path, shell: str, size: int) -> None:
+    """The path and the digests of the blocks, and nothing of the content."""
+    data = made(tmp_path / "f", size)
+    transfer = Transfer([Part("f", 0, None)], [pytest.fail], smallest_offer=SMALLEST)
+    argv = [install(tmp_path / "bin", shell), "-c", READ_SCRIPT, "sh", *transfer.args()]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=True, stdin=subprocess.DEVNULL)
+    transfer.on_output("stdout", done.stdout)
+    assert not transfer.errors
+    assert transfer.offers == {0: Offer(str(tmp_path / "f"), size, sums_of(data))}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_tells_the_digests_of_output(tmp_path: Path, shell: str) -> None:
+    """Large output comes by downloads alone: no part has to be printed."""
+    (tmp_path / "root").mkdir()
+    data = made(tmp_path / "root" / "f", 2 * BLOCK + 99)
+    root, sh = str(tmp_path / "root"), install(tmp_path / "bin", shell)
+    with open_environment("tests.backends.uploads:DownloadEnvironment", root=root, cwd=root, sh=sh) as env:
+        assert isinstance(env, DownloadEnvironment)
+        assert env.exec("cat f", output_limit=len(data)).stdout == data
+        assert len(downloaded(env)) == 1
+        assert not env.sdk.faults.count("execute", " piece")
