@@ -52,7 +52,7 @@ class BlockCheck:
             self._left -= len(part)
             if not self._left and not self._end_block():
                 return False
-        return self.done < self._size
+        return self._left > 0
 
     def _end_block(self) -> bool:
         index = self.done // BLOCK

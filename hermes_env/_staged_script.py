@@ -42,7 +42,7 @@ _h_alive() {
 _OPEN = (
     r"""
 umask 077; _h_n=$1
-for c in mkdir rm mv; do
+for c in mkdir rm; do
   command -v "$c" >/dev/null 2>&1 || { _h_say missing "$c"; exit 0; }
 done
 command -v wc >/dev/null 2>&1 || command -v ls >/dev/null 2>&1 || { _h_say missing wc or ls; exit 0; }

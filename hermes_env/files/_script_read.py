@@ -39,7 +39,7 @@ OFFER = r"""
 # Tells where the open file $path can be downloaded, with the digest of each block; not where that can go wrong by its
 # name, where it is too small for it, or where it is not read whole.
 offer() {
-  [ "$place" != - ] && [ -z "$copy" ] && [ "$from" -eq 0 ] && [ "$len" -ge "$place" ] && [ "$len" -eq "$size" ] &&
+  [ "$place" != - ] && [ -z "$copy" ] && [ "$len" -ge "$place" ] && [ "$len" -eq "$size" ] &&
     command -v dd >/dev/null 2>&1 && command -v head >/dev/null 2>&1 || return
   pick "$len"
   case $BY in none|cksum) return 1; esac

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 _NUMBER_MAX = 2**62
 """No file is that large, and a shell still computes with it: its numbers have 64 bits with a sign."""
+_BLOCKS_MAX = 1 << 20
+"""Digests that are kept: an environment that never stops must not fill this machine's memory."""
+_PLAIN = re.compile(r"/[A-Za-z0-9_./,:@%+=~-]*")
+"""Paths that the script offers, and that every SDK takes as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +127,9 @@ class Transfer:
                 self._complete = self._index == len(self._parts)
             case ("fail", code, _, note, _):
                 self._fail(named_error(code, self._parts[self._index].path, note))
-            case ("block", digest):
+            case ("block", digest) if len(self._blocks) < _BLOCKS_MAX:
                 self._blocks.append(digest)
-            case ("place", path, size, by) if size.isdigit():
+            case ("place", path, size, by) if size.isdigit() and _PLAIN.fullmatch(path):
                 self.tools.append(by)
                 self.offers[self._index] = Offer(path, int(size), tuple(self._blocks))
                 self._blocks.clear()

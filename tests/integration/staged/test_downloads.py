@@ -295,7 +295,7 @@ def sums_of(data: bytes) -> tuple[str, ...]:
 def test_every_shell_offers_a_file(tmp_path: Path, shell: str, size: int) -> None:
     """The path and the digests of the blocks, and nothing of the content."""
     data = made(tmp_path / "f", size)
-    transfer = Transfer([Part("f", 0, None)], [pytest.fail], smallest_offer=SMALLEST)
+    transfer = Transfer([Part("f", 0, None)], [list[bytes]().append], smallest_offer=SMALLEST)
     argv = [install(tmp_path / "bin", shell), "-c", READ_SCRIPT, "sh", *transfer.args()]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=True, stdin=subprocess.DEVNULL)
     transfer.on_output("stdout", done.stdout)
