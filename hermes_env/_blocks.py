@@ -44,7 +44,10 @@ class BlockCheck:
         self._sum = hashlib.sha256()
 
     def feed(self, chunk: bytes) -> bool:
-        """Take a chunk; False when no more is wanted: all is there, or the block at `done` is another one."""
+        """Take a chunk; False when the block at `done` is another one, or when this is more than there should be.
+
+        At the end one more is waited for: a download that is read to its end leaves its connection usable.
+        """
         while chunk and self._left:
             part, chunk = (chunk, b"") if len(chunk) <= self._left else (chunk[: self._left], chunk[self._left :])
             self._sum.update(part)
@@ -52,7 +55,7 @@ class BlockCheck:
             self._left -= len(part)
             if not self._left and not self._end_block():
                 return False
-        return self._left > 0
+        return not chunk and (self._left > 0 or self.done == self._size)
 
     def _end_block(self) -> bool:
         index = self.done // BLOCK

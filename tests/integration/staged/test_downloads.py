@@ -68,6 +68,21 @@ def test_a_large_file_is_downloaded_where_it_is(
     assert downloaded(env) == [str(tmp_path / "f")]
 
 
+def test_a_download_is_read_to_its_end(env: DownloadEnvironment, tmp_path: Path) -> None:
+    """Otherwise the SDK would have to close the connection, and the next request to make another."""
+    made(tmp_path / "f", BLOCK)
+    ended = []
+
+    def watched(chunks: Chunks) -> Chunks:
+        yield from chunks
+        ended.append(True)
+
+    env.sdk.damage = watched
+    env.files.read_bytes("f")
+    env.exec("cat f")
+    assert ended == [True, True]
+
+
 def test_a_file_that_fits_a_reply_is_not_downloaded(env: DownloadEnvironment, tmp_path: Path) -> None:
     """It comes with the reply of the one command."""
     data = made(tmp_path / "f", SMALLEST - 1)
