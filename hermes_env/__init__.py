@@ -37,6 +37,7 @@ _EXPORTS = {
     "Keeper": "_keeper",
     "KillReport": "_kill_script",
     "Launch": "_launch",
+    "LAUNCHER_PARTS": "_shell",
     "LazyOptions": "_hooks",
     "MakeDir": "files",
     "Move": "files",
@@ -75,6 +76,7 @@ _EXPORTS = {
     "options_from_arguments": "_options",
     "options_from_environment": "_options",
     "parse_kill_report": "_kill_script",
+    "sdk_errors": "_sdk_errors",
     "within": "_staged_call",
 }
 
@@ -133,7 +135,9 @@ if TYPE_CHECKING:
     from ._registry import open_environment as open_environment
     from ._registry import reap as reap
     from ._result import ExecResult as ExecResult
+    from ._sdk_errors import sdk_errors as sdk_errors
     from ._session import Session as Session
+    from ._shell import LAUNCHER_PARTS as LAUNCHER_PARTS
     from ._staged import StagedEnvironment as StagedEnvironment
     from ._staged_call import within as within
     from ._validate import check_variables as check_variables

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from . import _validate
-from ._command import Carriage, Command, prepare
+from ._command import OUTPUT_LIMIT, Carriage, Command, prepare
 from ._errors import CommandFailed, EnvironmentGone, Unsupported
 from ._hooks import BackendHooks
 from ._killer import kill_from_inside
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from .files import Files
 
 logger = logging.getLogger("hermes_env")
-
-OUTPUT_LIMIT = 16 << 20
-"""Default bytes kept of each output stream."""
 
 
 class BaseEnvironment(BackendHooks):

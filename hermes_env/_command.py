@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_ARGUMENT = 120_000
 """Bytes of command text carried as arguments: Linux caps one argument at 131,072 bytes, its final NUL included."""
+OUTPUT_LIMIT = 16 << 20
+"""Default bytes kept of each output stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     user: str | None = None
     timeout: float | None = None
-    output_limit: int = 16 << 20
+    output_limit: int = OUTPUT_LIMIT
     merge_stderr: bool = False
     on_output: Callable[[Stream, bytes], None] | None = None
     killable: bool = True

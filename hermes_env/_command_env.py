@@ -62,7 +62,12 @@ class CommandEnvironment(BaseEnvironment):
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
         """Kill where the command runs, then the local tool that carries it."""
         inside = super()._kill(command_id, channel, grace)
-        outside: KillReport | None = channel.kill(0)  # type: ignore[attr-defined]  # `_launch` gave a PopenChannel
+        outside = self._kill_process(channel, 0)
         if inside is None or outside is None:
             return outside
         return KillReport(inside.killed + outside.killed, inside.confirmed and outside.confirmed)
+
+    def _kill_process(self, channel: Channel, grace: float) -> KillReport | None:
+        """Kill the process of this machine and its tree, by signals."""
+        assert isinstance(channel, PopenChannel)  # what `_launch` gave
+        return channel.kill(grace)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 _START = r"""
 LC_ALL=C; export LC_ALL; unset IFS
-mark="${3:-HERMES_ENV_COMMAND}=$1"; grace=$2; hit=' '; killed=' '; me=$$
+mark="${3:-HERMES_ENV_COMMAND}=$1"; grace=$2; word=${4:+$4 }; hit=' '; killed=' '; me=$$; blind=
 add() { case $hit in *" $1 "*) ;; *) [ "$1" = "$me" ] || hit="$hit$1 ";; esac; }
 """
 _BY_GREP = r"""
+command -v grep >/dev/null 2>&1 || blind=${YASH_VERSION:+unknown}
 marked() {
   if command -v grep >/dev/null 2>&1; then
     grep -ls -e "$mark" /proc/[0-9]*/environ 2>/dev/null
@@ -26,7 +27,9 @@ marked() {
 }
 add_marked() { for f in $(marked); do f=${f#/proc/}; add "${f%/environ}"; done; }
 """
+# yash reads up to the first NUL only: what it does not find proves nothing.
 _BY_BUILTINS = r"""
+blind=${YASH_VERSION:+unknown}
 seen=' '
 add_marked() {
   for f in /proc/[0-9]*/environ; do
@@ -77,11 +80,11 @@ while [ "$clean" -lt 2 ] && [ "$rounds" -lt 50 ]; do
   fi
 done
 set -- $killed; n=$#
-[ "$clean" -ge 2 ] && echo "killed $n left 0" || { set -- $alive; echo "killed $n left $#"; }
+[ "$clean" -ge 2 ] && echo "${word}killed $n left ${blind:-0}" || { set -- $alive; echo "${word}killed $n left $#"; }
 """
 KILL_SCRIPT = _START + _BY_GREP + _REST
 """``$1`` is the command's id, ``$2`` the grace between TERM and KILL in tenths of a second, ``$3`` another variable to
-find processes by."""
+find processes by, ``$4`` a word that goes ahead of the report."""
 FORKLESS_KILL = _START + _BY_BUILTINS + _REST
 """The same by builtins only, for a shell that runs already: it works where no process can be started any more. The
 grace must be 0, since waiting takes a program. Slower with many processes: their environments are read byte by byte.

@@ -12,7 +12,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from ._codec import encode_lossless
 from ._errors import BackendUnavailable, PayloadTooLarge
@@ -316,8 +316,8 @@ def _unread(fd: int) -> int:
     return int.from_bytes(count, sys.byteorder)
 
 
-def _fileno(file: object) -> int | None:
-    return None if file is None else int(file.fileno())  # type: ignore[attr-defined]
+def _fileno(file: IO[bytes] | None) -> int | None:
+    return None if file is None else file.fileno()
 
 
 def _write_some(fd: int, view: memoryview) -> int:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from . import _validate
+from ._command import OUTPUT_LIMIT
 from ._errors import CommandFailed, CommandTimeout
 from ._session_state import Planned, SessionState, nothing_ran, require_stored
 
@@ -73,7 +74,7 @@ class Session:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
-        output_limit: int = 16 << 20,
+        output_limit: int = OUTPUT_LIMIT,
         merge_stderr: bool = False,
         on_output: Callable[[Stream, bytes], None] | None = None,
         check: bool = False,
@@ -120,7 +121,7 @@ class Session:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
-        output_limit: int = 16 << 20,
+        output_limit: int = OUTPUT_LIMIT,
         merge_stderr: bool = False,
         on_output: Callable[[Stream, bytes], None] | None = None,
     ) -> Process:

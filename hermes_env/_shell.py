@@ -16,12 +16,17 @@ GUARD_STATUS = 125
 FORGET = "unset -f command read printf cd head dd tee wc 2>/dev/null;"
 """Functions that a service exports by the names of what our scripts use; bash by the name sh would take them."""
 
-LAUNCHER = (
-    FORGET
-    + '_h_n=$(printf "\\nx");_h_n=${_h_n%x};_h_s=;_h_t=;_h_c=0;while IFS= read -r _h_l||exit 125;do case $_h_l in "$1")'
-    "break;;esac;_h_t=$_h_t$_h_l$_h_n;_h_c=$((_h_c+1));case $_h_c in *00)_h_s=$_h_s$_h_t;_h_t=;;esac;done;shift;"
-    'eval "unset _h_n _h_l _h_s _h_t _h_c$_h_n$_h_s$_h_t"'
+LAUNCHER_PARTS = (
+    FORGET + '_h_n=$(printf "\\nx");_h_n=${_h_n%x};',
+    (
+        '_h_s=;_h_t=;_h_c=0;while IFS= read -r _h_l||exit 125;do case $_h_l in "$1")'
+        "break;;esac;_h_t=$_h_t$_h_l$_h_n;_h_c=$((_h_c+1));case $_h_c in *00)_h_s=$_h_s$_h_t;_h_t=;;esac;done;shift;"
+        'eval "unset _h_n _h_l _h_s _h_t _h_c$_h_n$_h_s$_h_t"'
+    ),
 )
+"""`LAUNCHER` in two: what can be done before the command is known, which starts a process, and the rest."""
+
+LAUNCHER = "".join(LAUNCHER_PARTS)
 """Reads a script from stdin up to a line that equals ``$1``, leaves the rest of stdin alone, and runs the script.
 
 ``read`` never reads ahead on a pipe, so the payload that follows is untouched. A stream cut before the nonce runs

@@ -16,7 +16,7 @@ class Call(Generic[T]):
     def __init__(self, work: Callable[[], T], ended: Callable[[], None] | None = None) -> None:
         self._work = work
         self._ended = ended
-        self._value: T | None = None
+        self._value: T  # set when the call returned
         self._error: BaseException | None = None
         self._done = threading.Event()
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class Call(Generic[T]):
         """What the call returned, or what it raised. Only after `wait`."""
         if self._error is not None:
             raise self._error
-        return self._value  # type: ignore[return-value]  # set when there was no error
+        return self._value
 
     def leave(self, late: Callable[[], None]) -> bool:
         """Go on without it; `late` is called when it returns. False, and no call, when it has returned already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from . import _staged_command as text
@@ -242,7 +243,7 @@ class StagedDispatcher:
         confirmed = True
         for path in self._paths:
             try:
-                bounded(lambda path=path: self._area.host._unstage(path), 5.0)  # type: ignore[misc]  # noqa: SLF001
+                bounded(partial(self._area.host._unstage, path), 5.0)  # noqa: SLF001 - see dispatch
             except Exception as error:  # noqa: BLE001 - erased again with the next command
                 logger.debug("staged file not removed: %s", type(error).__name__)
                 confirmed = False

@@ -23,6 +23,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tests.processes import is_dead
+
 IMAGE = "hermes-env-test/busybox:1"
 """busybox and nothing else: no bash, no coreutils, /tmp, and the user `agent` (1000:1000)."""
 _STATE = os.path.join(tempfile.gettempdir(), f"hermes-env-engine-{os.getuid()}")
@@ -142,17 +144,9 @@ def kill(folder: str) -> None:
         with open(path, encoding="ascii") as file:
             containerd = int(file.read())
         end = time.monotonic() + _STOP
-        while not _is_dead(containerd) and time.monotonic() < end:
+        while not is_dead(containerd) and time.monotonic() < end:
             time.sleep(0.02)
         os.unlink(path)
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(") ")[2][0] in "ZX"
-    except OSError:
-        return True
 
 
 def stop(folder: str) -> None:

@@ -189,18 +189,6 @@ def descendants(parent: int) -> list[int]:
     return found
 
 
-def marked(mark: str) -> list[int]:
-    """Living processes of this machine, which is every server's, with this text in their environment."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            environ = Path(f"/proc/{pid}/environ").read_bytes()
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if mark.encode() in environ and state not in "ZX":
-                found.append(int(pid))
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Account:
     """An account of this machine that exists only for a test."""

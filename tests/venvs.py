@@ -9,6 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SUITES = {
+    "inspect_ai": 44,
+    "pydantic_ai": 40,
+    "deepagents": 86,
+    "hermes_agent": 11,
+}
+"""Tests of each suite, in the version of `tests/runtimes`: fewer would be a suite that was not found."""
 _GIVEN = os.environ.get("HERMES_ENV_TEST_RUNTIMES")
 _MAKE = 1500
 """Seconds to make a venv: 20 on an idle machine."""

@@ -8,9 +8,8 @@ own, so the classes are looked up by name in what was raised.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
-from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument
+from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument, sdk_errors
 
 _GONE = (404, 410)
 
@@ -42,8 +41,7 @@ def ran_out_of_time(error: BaseException) -> bool:
     return is_sdk_error(error, "DaytonaTimeoutError") and not is_sdk_error(error, "DaytonaConnectionError")
 
 
-@contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise our error for what a call of the control plane raised.
 
     Raises:
@@ -51,16 +49,13 @@ def translated(what: str) -> Iterator[None]:
         BackendUnavailable: Anything else that keeps the call from its work.
         InvalidArgument: Daytona refuses what was asked for.
     """
-    try:
-        yield
-    except HermesEnvError:
-        raise
-    except TimeoutError as error:
-        raise BackendUnavailable(str(error), reason="unreachable") from error
-    except Exception as error:
-        if not is_sdk_error(error):
-            raise
-        raise translate(error, what) from error
+    return sdk_errors(what, _ours)
+
+
+def _ours(error: Exception, what: str) -> HermesEnvError | None:
+    if isinstance(error, TimeoutError):
+        return BackendUnavailable(str(error), reason="unreachable")
+    return translate(error, what) if is_sdk_error(error) else None
 
 
 def translate(error: BaseException, what: str) -> HermesEnvError:

@@ -8,7 +8,7 @@ import os
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from hermes_env import FileChanged, FileStat, Unsupported, VerificationError
 from hermes_env.files import Expect, Files, MakeDir, Move, Write, WriteResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NEW_FILE, _NEW_DIRECTORY = 0o644, 0o755
 """Modes where nothing tells another: there is no process inside whose umask would count."""
-_KINDS = {
+_KINDS: dict[bytes, Literal["file", "directory", "symlink", "fifo", "char", "block"]] = {
     tarfile.REGTYPE: "file",
     tarfile.AREGTYPE: "file",
     tarfile.DIRTYPE: "directory",
@@ -337,7 +337,7 @@ def _require_file(info: tarfile.TarInfo, path: str) -> None:
 def _stat(info: tarfile.TarInfo, path: str) -> FileStat:
     return FileStat(
         path=path,
-        kind=_KINDS.get(info.type, "file"),  # type: ignore[arg-type]
+        kind=_KINDS.get(info.type, "file"),
         size=info.size,
         mode=info.mode & 0o7777,
         uid=info.uid,

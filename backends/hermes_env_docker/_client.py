@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument
+from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument, sdk_errors
 
 from . import _address
 
@@ -119,16 +119,9 @@ def _check_socket(path: str) -> None:
             raise BackendUnavailable(problem, reason="unreachable") from error
 
 
-@contextlib.contextmanager
-def engine_errors(what: str) -> Iterator[None]:
+def engine_errors(what: str) -> contextlib.AbstractContextManager[None]:
     """Turn what the SDK raises before anything was dispatched into our errors, by class and status code."""
-    try:
-        yield
-    except Exception as error:
-        known = _translate(error, what)
-        if known is None:
-            raise
-        raise known from error
+    return sdk_errors(what, _translate)
 
 
 @contextlib.contextmanager

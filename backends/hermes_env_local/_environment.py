@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hermes_env import Capabilities, CommandEnvironment, InvalidArgument, LazyOptions
+from hermes_env import CommandEnvironment, InvalidArgument, LazyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,15 +41,7 @@ class LocalEnvironment(CommandEnvironment):
     stay there, and never the caller's standard input.
     """
 
-    capabilities = Capabilities(
-        separate_stderr=True,
-        exact_stdout=True,
-        streaming=True,
-        half_close=True,
-        kill_scope="command",
-        isolation="none",
-        live_stdin=True,
-    )
+    capabilities = replace(CommandEnvironment.capabilities, isolation="none")
     Options: ClassVar[Any] = LazyOptions("hermes_env_local._options:LocalOptions")
     carries_env: ClassVar[bool] = True
     carries_cwd: ClassVar[bool] = True
@@ -73,4 +66,4 @@ class LocalEnvironment(CommandEnvironment):
 
     def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:  # noqa: ARG002
         """Kill by signals of our own; no second command is needed."""
-        return channel.kill(grace)  # type: ignore[attr-defined, no-any-return]
+        return self._kill_process(channel, grace)

@@ -7,9 +7,8 @@ builtin `ConnectionError`, a class of its own. Several have no message at all.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
-from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument
+from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument, sdk_errors
 
 
 def name_of(error: BaseException) -> str:
@@ -51,8 +50,7 @@ def refused(error: BaseException) -> bool:
     )
 
 
-@contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise our error for what a call of the SDK raised.
 
     Raises:
@@ -60,14 +58,11 @@ def translated(what: str) -> Iterator[None]:
         BackendUnavailable: Anything else that keeps the call from its work.
         InvalidArgument: Modal refuses what was asked for.
     """
-    try:
-        yield
-    except HermesEnvError:
-        raise
-    except Exception as error:
-        if not is_sdk_error(error):
-            raise
-        raise translate(error, what) from error
+    return sdk_errors(what, _ours)
+
+
+def _ours(error: Exception, what: str) -> HermesEnvError | None:
+    return translate(error, what) if is_sdk_error(error) else None
 
 
 def translate(error: BaseException, what: str, argument: str = "options") -> HermesEnvError:

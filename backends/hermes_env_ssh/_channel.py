@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable
 
-from ._connect import end_input, receive, send
-from ._remote import StreamFilter
+from ._connect import end_input, is_active, receive, send
+from ._remote import NO_PROCESS, StreamFilter
 
 if TYPE_CHECKING:
     import paramiko
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 _READ = 1 << 18
 """Bytes per read: 256 KiB measured fastest."""
+_JOINABLE = 1 << 14
+"""Bytes of stdin up to which they share a packet with what goes ahead of them."""
 _DRAIN = 0.5
 """Seconds to wait for end-of-file after the last marks: a background child may hold the streams for ever."""
 _SILENCE = 30.0
 """Seconds to wait for the marks, or the server's close, when only the status has come: a busy server sends it first."""
-_SETTLE = 0.05
-"""Seconds for a dying connection to be seen as dead: its channels are closed first."""
+_WANT = (NO_PROCESS, "Resource temporarily unavailable")
+"""What is said where an account has used up its processes: by the session itself, and by OpenSSH."""
 
 
 class _Notify(threading.Event):
@@ -68,18 +70,18 @@ class _Output:
 class SshChannel:
     """The streams and the end of one remote command."""
 
-    def __init__(self, session: Session, nonce: str, greeting: bytes) -> None:
+    def __init__(self, session: Session, launch_nonce: str) -> None:
         self.session = session
         self._channel = channel = session.channel
         channel.settimeout(None)
-        self._greeting: bytes | None = greeting
+        self._order = f"{launch_nonce}\n".encode()
         self._wake = threading.Event()
         self._aborted = False
         self._drain_until: float | None = None
         self.held: tuple[Stream, ...] = ()
         self.started = threading.Event()
         """The marked shell is there, or never will be."""
-        self._outputs = (_Output(channel, "stdout", nonce), _Output(channel, "stderr", nonce))
+        self._outputs = (_Output(channel, "stdout", session.nonce), _Output(channel, "stderr", session.nonce))
         channel.in_buffer.set_event(_Notify(self._wake))
         channel.in_stderr_buffer.set_event(_Notify(self._wake))
         channel.status_event = _Notify(self._wake)
@@ -88,10 +90,15 @@ class SshChannel:
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes; blocks until the server's window has room."""
-        greeting, self._greeting = self._greeting, None
-        view = memoryview(data if greeting is None else greeting + bytes(data))
+        order = self._take_order()
+        view = memoryview(order + bytes(data) if order else data)
         while view:
             view = view[send(self._channel, view) :]
+
+    def _take_order(self) -> bytes:
+        """What goes ahead of the first bytes, once."""
+        order, self._order = self._order, b""
+        return order
 
     def close_stdin(self) -> None:
         """Let the command see end-of-file."""
@@ -99,8 +106,11 @@ class SshChannel:
 
     def _feed(self, stdin: memoryview) -> None:
         """Send what the server's window takes at once; a thread of its own sends the rest."""
-        self.write(b"")
         rest = stdin
+        if len(rest) <= _JOINABLE:
+            rest = memoryview(self._take_order() + bytes(rest))
+        else:
+            self.write(b"")
         while rest and self._channel.send_ready():
             rest = rest[send(self._channel, rest) :]
         if rest:
@@ -126,6 +136,7 @@ class SshChannel:
         except BrokenPipeError:
             # A closed stdin is the command's right.
             pass
+        self.session.sent()
         while True:
             self._wake.clear()
             # Looked at before the buffers: whatever comes before the end is then in them.
@@ -202,17 +213,15 @@ class SshChannel:
     def _is_lost(self) -> bool:
         if self._channel.exit_status != -1:
             return False
-        if not self._channel.eof_received:
-            return True
-        transport = self._channel.get_transport()
-        transport.join(_SETTLE)
-        return not transport.is_active()
+        return not self._channel.eof_received or not is_active(self._channel)
 
     def _refused(self) -> BackendUnavailable:
         noise = b" / ".join(output.filter.noise.strip() for output in self._outputs)
         said = noise.strip(b" /").decode("utf-8", "replace")[:300] or "nothing"
         status = self._channel.exit_status
         problem = f"the account's login shell did not run the command (status {status}; it said: {said})"
+        if any(words in said for words in _WANT):
+            return BackendUnavailable(f"{problem}: nothing ran; it has no process left", reason="capacity")
         hint = "nothing ran; its login scripts must not read stdin, and it must be able to run /bin/sh"
         return BackendUnavailable(f"{problem}: {hint}", reason="denied")
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import paramiko
@@ -35,6 +36,8 @@ _REKEY_BYTES = 1 << 40
 _FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 _WEAK = ("cbc", "md5", "sha1-96")
 """Parts of names of algorithms that are never offered."""
+_SETTLE = 0.05
+"""Seconds for a dying connection to be seen as dead: its channels are closed first."""
 _CHANNEL_REQUEST = 98  # RFC 4254, section 9
 _KEY_CLASSES = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 _ERRORS = (paramiko.SSHException, OSError, EOFError)
@@ -53,7 +56,7 @@ class _Transport(paramiko.Transport):
         channel = getattr(_sending, "channel", None)
         # The transport below, on the way through a jump host, carries what this one sends: it must not drop a byte.
         if channel is None or channel.get_transport() is not self or not channel.closed:
-            super()._send_message(data)  # type: ignore[misc]
+            super()._send_message(data)  # type: ignore[misc]  # private, so the stubs leave it out
 
 
 _sending = threading.local()
@@ -110,15 +113,15 @@ class Connection:
 
 
 def request_exec(channel: paramiko.Channel, command: bytes) -> None:
-    """Ask the server to run a command, without waiting for its answer.
+    """Ask the server to run a command, without waiting for its answer; `is_refused` tells when that has come.
 
-    Paramiko's own call waits, which is one more round trip for each command. A refusal shows as an end without marks.
+    Paramiko's own call waits, which is one more round trip for each command.
     """
     message = paramiko.Message()
     message.add_byte(bytes([_CHANNEL_REQUEST]))
     message.add_int(channel.remote_chanid)
     message.add_string("exec")
-    message.add_boolean(False)
+    message.add_boolean(True)
     message.add_string(command)
     transport: Any = channel.get_transport()
     try:
@@ -126,6 +129,20 @@ def request_exec(channel: paramiko.Channel, command: bytes) -> None:
             transport._send_user_message(message)  # noqa: SLF001 - no public call asks without waiting
     except _ERRORS as error:
         raise ConnectionError("the SSH connection was lost") from error
+
+
+def is_refused(channel: paramiko.Channel) -> bool:
+    """Whether the server has said that it does not run the command: then paramiko closes the channel from here."""
+    if not channel.closed or channel.eof_received or channel.exit_status != -1:
+        return False
+    return is_active(channel)
+
+
+def is_active(channel: paramiko.Channel) -> bool:
+    """Whether the connection of a closed channel lives."""
+    transport = channel.get_transport()
+    transport.join(_SETTLE)
+    return transport.is_active()
 
 
 def send(channel: paramiko.Channel, data: bytes | memoryview) -> int:
@@ -297,7 +314,7 @@ class _Login:
     def _attempts(self, agent: contextlib.ExitStack) -> Iterator[tuple[str, Callable[[], object]]]:
         transport, user = self._transport, self._target.user
         for name, key in (*self._agent_keys(agent), *self._file_keys()):
-            yield name, lambda key=key: transport.auth_publickey(user, key)  # type: ignore[misc]
+            yield name, partial(transport.auth_publickey, user, key)
         password = _reveal(self._target.password)
         if password is not None:
             yield "password", lambda: transport.auth_password(user, password, fallback=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hermes_env import BackendUnavailable, BaseEnvironment, Capabilities, LazyOptions, StdinMode
 
-from ._remote import BOOT_ID, greeting
+from ._remote import BOOT_ID, is_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,15 +121,16 @@ class SshEnvironment(BaseEnvironment):
         with self._waiting_lock:
             session = self._waiting.pop(launch.id)
         (nonce,) = launch.args
-        return SshChannel(session, nonce, greeting(launch.script, nonce, launch.id, session.link.id))
+        assert is_launcher(launch.script), "this backend carries nothing by itself, so that all comes by the launcher"
+        return SshChannel(session, nonce)
 
-    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:
+    def _kill(self, command_id: str, channel: Channel, grace: float) -> KillReport | None:  # noqa: ARG002 - the hook's
         """Have the connection's guard do it, which needs no session of its own."""
         from ._channel import SshChannel
 
         assert isinstance(channel, SshChannel)
         channel.started.wait(_START)
-        return channel.session.link.guard.kill(command_id, grace)
+        return channel.session.link.guard.kill(channel.session.tag, grace)
 
 
 def _own_boot_id() -> str:

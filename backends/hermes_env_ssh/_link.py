@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hermes_env import BackendUnavailable, KillReport, parse_kill_report
 
 from . import _connect
-from ._remote import GUARD_COMMAND, guard_script, new_link_id
+from ._remote import CANNOT, GUARD_COMMAND, guard_script, new_link_id
 
 if TYPE_CHECKING:
     import paramiko
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._target import Target
 
 logger = logging.getLogger("hermes_env")
+
+NO_LOGIN_SHELL = "the server could not start the account's login shell: nothing ran; it may have no process left"
 
 _TRUST = 1.0
 """Seconds after which a connection that says nothing is asked before a command is entrusted to it."""
@@ -29,6 +31,10 @@ _REFUSALS = 5
 """Refusals beside the guard's session after which the server is believed to allow only that one."""
 _HOPELESS = 50
 """Refusals after which a connection that carries nothing else is believed to be of no use."""
+_KILL = 2.0
+"""Seconds for a kill, beside the grace, before it is tried without starting a process: bash as sh tries for 15."""
+_KILL_HERE = 4.0
+"""Seconds for that."""
 _FAREWELL = 2.0
 """Seconds for the guard to leave at the end."""
 
@@ -62,15 +68,22 @@ class Guard:
         if not self._channel.eof_received and not self._channel.get_transport().is_active():
             problem = f"the connection to {self._target.name} was lost at once"
             raise BackendUnavailable(problem, reason="unreachable")
+        if _connect.is_refused(self._channel):
+            raise BackendUnavailable(NO_LOGIN_SHELL, reason="capacity")
         said = self._noise.decode("utf-8", "replace").strip()[:300] or "nothing"
         problem = f"{self._target.name} did not run a command (it said: {said})"
         hint = "login scripts must not read stdin, and the account must be able to run /bin/sh"
         raise BackendUnavailable(f"{problem}: {hint}", reason="denied")
 
-    def kill(self, command_id: str, grace: float) -> KillReport:
-        """End a command's whole tree."""
+    def kill(self, tag: str, grace: float) -> KillReport:
+        """End the whole tree of the command in a session.
+
+        Where the account cannot have one more process there is no grace: waiting takes one.
+        """
         tenths = str(min(int(grace * 10), 36_000))
-        answer = self._ask("k", command_id, tenths, 5.0 + grace)
+        answer = self._ask("k", tag, tenths, _KILL + grace)
+        if answer is None or answer == CANNOT:
+            answer = self._ask("K", tag, "", _KILL_HERE)
         if answer is None:
             self.suspect = True
         return parse_kill_report(answer or b"")
@@ -85,7 +98,8 @@ class Guard:
         self._thread.join(_FAREWELL)
 
     def _ask(self, question: str, word: str, rest: str, timeout: float) -> bytes | None:
-        answered, lines = threading.Event(), []  # type: ignore[var-annotated]
+        answered = threading.Event()
+        lines: list[bytes] = []
         with self._lock:
             self._answers[word] = (answered, lines)
         # On a thread of its own: a stalled connection blocks whoever sends.

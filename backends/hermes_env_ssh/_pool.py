@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from hermes_env import BackendUnavailable, EnvironmentGone
 
-from ._connect import SessionRefused, close_channel, request_exec
-from ._link import Link
-from ._remote import COMMAND_LINE
+from ._connect import SessionRefused, close_channel, is_refused, request_exec, send
+from ._link import NO_LOGIN_SHELL, Link
+from ._remote import COMMAND_LINE, greeting, new_link_id
 
 if TYPE_CHECKING:
     import paramiko
@@ -36,15 +37,42 @@ class Session:
 
     def __init__(self, pool: Pool, link: Link, channel: paramiko.Channel) -> None:
         self.link, self.channel = link, channel
+        self.tag = f"{link.id}.{new_link_id()}"
+        """Marks every process of the session, in the variable `LINK_VARIABLE`."""
+        self.nonce = new_link_id()
         self._pool = pool
         self._lock = threading.Lock()
         self._released = False
         self._opened = time.monotonic()
 
+    def prepare(self, timeout: float) -> None:
+        """Bring the session as far as it gets without a command.
+
+        Raises:
+            BackendUnavailable: ``capacity``: the server starts no login shell, or it takes nothing in so many seconds.
+            ConnectionError: The link was lost.
+        """
+        self.channel.settimeout(timeout)
+        view = memoryview(greeting(self.nonce, self.tag))
+        try:
+            while view:
+                view = view[send(self.channel, view) :]
+        except BrokenPipeError:
+            if self.channel.eof_received:
+                # A login shell that has ended already: what it said becomes the error of the command that gets it.
+                return
+            if is_refused(self.channel) or (self.link.is_alive() and self.link.guard.ping()):
+                raise BackendUnavailable(NO_LOGIN_SHELL, reason="capacity") from None
+            raise
+
     def is_fresh(self) -> bool:
         """Whether a command can still be given to it."""
         young = time.monotonic() < self._opened + _SPARE_LIFE
         return young and not (self.channel.closed or self.channel.eof_received) and self.link.is_alive()
+
+    def sent(self) -> None:
+        """The command is on its way."""
+        self._pool.want_spare()
 
     def release(self) -> None:
         """Close it and let the next command have its place. Idempotent."""
@@ -74,6 +102,8 @@ class Pool:
         self._making = 0
         self._closed = False
         self._spare: Session | None = None
+        self._warming = self._promised = False
+        """A spare session is being opened; a command waits for it."""
         self._warm_until = 0.0
         self._warmer = threading.Thread(target=self._keep_warm, name="hermes-env-ssh-spare", daemon=True)
 
@@ -117,9 +147,11 @@ class Pool:
         with self._changed:
             if self._closed:
                 raise EnvironmentGone("this environment was closed")
-            self._warm_until = time.monotonic() + _SPARE_LIFE
-            spare, self._spare = self._spare, None
-            self._changed.notify_all()
+            # The next spare comes after the command: both go through the same hands.
+            self._warm_until = 0.0
+            if not self._is_spare_settled():
+                return None, None
+            spare = self._take_spare()
             if spare is not None and spare.is_fresh():
                 return spare, None
             link = self._with_room(1)
@@ -136,6 +168,21 @@ class Pool:
         elif link is None:
             self._make()
         return None, link
+
+    def _is_spare_settled(self) -> bool:
+        """Wait for a spare that is being opened, ahead of all others: it is ready before another one could be."""
+        if self._warming and not self._promised:
+            self._promised = True
+            self._changed.wait_for(lambda: not self._warming or self._closed, _LOOK)
+            self._promised = False
+            return not self._warming
+        return True
+
+    def _take_spare(self) -> Session | None:
+        if self._promised:
+            return None
+        spare, self._spare = self._spare, None
+        return spare
 
     def _checked(self, spare: Session | None) -> Session | None:
         """The spare session, on a connection that has just shown that it lives.
@@ -160,7 +207,7 @@ class Pool:
         return link
 
     def _open_on(self, link: Link) -> Session | None:
-        """Open a session and start its login shell; None when the server refuses it.
+        """Open a session and make it ready for a command; None when the server refuses it.
 
         Raises:
             ConnectionError: The link was lost.
@@ -177,7 +224,17 @@ class Pool:
             raise
         with self._changed:
             link.opened()
-        return Session(self, link, channel)
+        session = Session(self, link, channel)
+        try:
+            session.prepare(self._target.connect_timeout)
+        except ConnectionError:
+            link.drop()
+            session.release()
+            raise
+        except BackendUnavailable:
+            session.release()
+            raise
+        return session
 
     def _refused(self, link: Link, connection: Connection) -> None:
         with self._changed:
@@ -196,6 +253,12 @@ class Pool:
 
     # -- the spare ------------------------------------------------------------------------------------------------
 
+    def want_spare(self) -> None:
+        """A command has been sent: another one may follow it."""
+        with self._changed:
+            self._warm_until = time.monotonic() + _SPARE_LIFE
+            self._changed.notify_all()
+
     def _keep_warm(self) -> None:
         while True:
             with self._changed:
@@ -204,6 +267,7 @@ class Pool:
                     self._changed.wait(_SPARE_LIFE if self._spare else None)
                 stale, self._spare = (self._spare, None) if link is None else (None, self._spare)
                 closed = self._closed
+                self._warming = link is not None
             if stale is not None:
                 stale.release()
             if closed:
@@ -221,16 +285,18 @@ class Pool:
         return self._with_room(2)
 
     def _warm(self, link: Link) -> None:
-        try:
+        session, failed = None, True
+        with contextlib.suppress(ConnectionError, BackendUnavailable):
             session = self._open_on(link)
-        except (ConnectionError, BackendUnavailable):
-            return
-        if session is None:
-            return
+            failed = False
         with self._changed:
+            self._warming = False
+            if failed:
+                # The next command finds out what is wrong.
+                self._warm_until = 0.0
             if not self._closed and self._spare is None:
                 self._spare, session = session, None
-                self._changed.notify_all()
+            self._changed.notify_all()
         if session is not None:
             session.release()
 

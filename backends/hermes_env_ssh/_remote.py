@@ -8,71 +8,107 @@ from __future__ import annotations
 
 import secrets
 
-from hermes_env import KILL_SCRIPT
+from hermes_env import FORKLESS_KILL, KILL_SCRIPT, LAUNCHER_PARTS
 
 LINK_VARIABLE = "HERMES_ENV_LINK"
-"""Environment variable that marks every process of a connection, for the guard."""
+"""Environment variable that marks every process of a connection, for the guard: the connection's id, and that of the
+session after a dot."""
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 """Linux' name for one run of one kernel."""
 
 _WAITING = (
     # Login scripts that read stdin take a part of what is meant for us: then nothing runs.
-    'IFS=" " read -r h i k n&&IFS= read -r f&&IFS= read -r s&&[ "$h" = hermes-env ]||exit 125;'
-    # The next shell has the marks in its environment from birth, so that no kill can come too early.
-    "HERMES_ENV_COMMAND=$i;HERMES_ENV_LINK=$k;export HERMES_ENV_COMMAND HERMES_ENV_LINK;"
-    'exec /bin/sh -c "$f" sh "$n" "$s"'
+    'IFS=" " read -r _h_h _h_k _h_n&&IFS= read -r _h_f&&[ "$_h_h" = hermes-env ]||exit 125;'
+    # The next shell has the mark in its environment from birth, so that no kill can come too early.
+    'HERMES_ENV_LINK=$_h_k;export HERMES_ENV_LINK;exec /bin/sh -c "$_h_f" sh "$_h_n"'
 )
-"""Waits for a greeting: what the command is called, the text of `_FRAMED`, and the framework's launcher."""
+"""Waits for a greeting: what the session is called, and the text of `_FRAMED`.
+
+The names are ours: another one could be a variable that the login environment exports to the command.
+"""
 
 COMMAND_LINE = f"exec /bin/sh -c '{_WAITING}' sh".encode()
 """What every command is for the login shell, and all that the process list shows of it there."""
 
+_PREPARES, _RECEIVES = LAUNCHER_PARTS
+
+NO_PROCESS = "no process could be started"
+"""What a session says that got so far, and cannot carry a command."""
+
 _FRAMED = (
     # A signal for the whole group is for the command; a trap, unlike an ignored signal, is not inherited.
     "trap : 1 2 3 13 15;"
-    'printf "\\032%s+\\n" "$1";printf "\\032%s+\\n" "$1">&2;'
     # The shell's own words about a killed command are not the command's output.
-    'exec 9>&2 2>/dev/null;(exec 2>&9 9>&-;eval "$2");r=$?;'
+    "exec 9>&2 2>/dev/null;"
+    # Many shells end when they cannot start the next one.
+    f'trap "echo {NO_PROCESS}>&9" 0;'
+    f"(trap - 0;{_PREPARES}"
+    'printf "\\032%s+\\n" "$1";printf "\\032%s+\\n" "$1">&9;exec 2>&9 9>&-;'
+    # Up to here a session comes before it has a command, and what fails up to here is not the command's.
+    f'IFS= read -r _h_m||exit 125;set -- "$_h_m";unset _h_m;{_RECEIVES});_h_r=$?;trap - 0;'
     # ksh93 and yash number signals from 256 and 384.
-    "[ $r -gt 383 ]&&r=$((r-256));[ $r -gt 255 ]&&r=$((r-128));"
-    'printf "\\032%s-%s\\n" "$1" $r;printf "\\032%s-%s\\n" "$1" $r>&9;exit $r'
+    "[ $_h_r -gt 383 ]&&_h_r=$((_h_r-256));[ $_h_r -gt 255 ]&&_h_r=$((_h_r-128));"
+    'printf "\\032%s-%s\\n" "$1" $_h_r;printf "\\032%s-%s\\n" "$1" $_h_r>&9;exit $_h_r'
 )
-"""Runs the launcher ``$2`` between marks with the nonce ``$1`` on both streams; the last ones carry its exit status.
+"""Runs the framework's launcher between marks with the nonce ``$1`` on both streams; the last ones carry its status.
 
-What login scripts print comes before the first mark, and what background children print after the last one.
+What login scripts print comes before the first mark, and what background children print after the last one. All that
+does not depend on the command is done before it comes: a process to be started takes a millisecond.
 """
 
 
-def greeting(script: str, nonce: str, command_id: str, link_id: str) -> bytes:
-    """What the waiting shell reads before the framework's own text."""
-    if "\n" in script:
-        raise ValueError("the launcher must be one line")
-    return f"hermes-env {command_id} {link_id} {nonce}\n{_FRAMED}\n{script}\n".encode("ascii")
+def greeting(nonce: str, tag: str) -> bytes:
+    """What makes a session ready for a command: the nonce of its marks, and the value of `LINK_VARIABLE` in it."""
+    return f"hermes-env {tag} {nonce}\n{_FRAMED}\n".encode("ascii")
+
+
+def is_launcher(script: str) -> bool:
+    """Whether a session that is ready runs this script."""
+    return script == _PREPARES + _RECEIVES
 
 
 GUARD_COMMAND = b"exec /bin/sh -c 'IFS= read -r x;eval \"$x\"' sh"
 
 
+CANNOT = b"cannot"
+"""What the guard says of a kill for which it could start no process."""
+
+
 def guard_script(link_id: str) -> bytes:
     """One line that makes the remote shell the guard of a connection.
 
-    It answers ``p WORD`` with ``WORD pong BOOT_ID``, ends a command's tree for ``k ID TENTHS`` and reports ``ID``
-    with the report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is gone, ends
-    every command of the connection: at once and again, since a command may just be starting.
+    It answers ``p WORD`` with ``WORD pong BOOT_ID``, ends the tree of a session for ``k TAG TENTHS`` and reports
+    ``TAG`` with the report of the kill script, leaves at ``q``, and at end-of-file, which means that the client is
+    gone, ends every command of the connection: at once and again, since a command may just be starting.
+
+    The shell that reads starts no process, for a command may have used up all that its user can have: many shells end
+    when they cannot start one. A second shell beside it starts those of the kill script, which is the faster way;
+    ``K TAG`` has the first one kill without.
     """
-    kill = KILL_SCRIPT.replace("\\", "\\\\").replace("'", "\\047").replace("\n", "\\n")
+    sweep = f"set -- {link_id}. 0 {LINK_VARIABLE};"
+    cannot = f"trap 'echo \"$i {CANNOT.decode()}\">&8' 0"
     return (
-        f"k=$(printf %b '{kill}');"
-        f"b=;IFS= read -r b 2>/dev/null <{BOOT_ID};"
+        f"k=$(printf %b '{_as_escapes(KILL_SCRIPT)}');K=$(printf %b '{_as_escapes(FORKLESS_KILL)}');"
+        f"b=;IFS= read -r b 2>/dev/null <{BOOT_ID};trap '' 13;exec 8>&1;{{ "
+        f'kill_here() {{ set -- "$1" 0 {LINK_VARIABLE} "$1";eval "$K";}};'
         "while IFS=' ' read -r q i g;do case $q in "
-        'p) printf "%s pong %s\\n" "$i" "$b";;'
-        'k) (set -- "$i" "$g";eval "$k")</dev/null 2>/dev/null|'
-        'while IFS= read -r l;do printf "%s %s\\n" "$i" "$l";done& ;;'
+        'p) echo "$i pong $b">&8;;'
+        'k) echo "$i $g" 2>/dev/null||kill_here "$i" 2>/dev/null >&8;;'
+        'K) kill_here "$i" 2>/dev/null >&8;;'
         "q) exit 0;;esac;done;"
-        f"set -- {link_id} 0 {LINK_VARIABLE};"
-        'for w in 0 1 3;do sleep $w;(eval "$k");done >/dev/null 2>&1\n'
+        f'echo "all 0";{sweep}exec >/dev/null 2>&1;eval "$K";for w in 1 3;do sleep $w;{sweep}eval "$K";done;'
+        "}|{ "
+        f"{cannot};while IFS=' ' read -r i g;do if [ $i = all ];then "
+        f'for w in 0 1 3;do sleep $w;({sweep}eval "$k") >/dev/null 2>&1;done;else '
+        f'({cannot};set -- "$i" "$g" {LINK_VARIABLE} "$i";eval "$k";trap - 0)</dev/null 2>/dev/null >&8& fi;done;'
+        "trap - 0;}\n"
     ).encode("ascii")
+
+
+def _as_escapes(script: str) -> str:
+    """For ``printf %b`` inside single quotes."""
+    return script.replace("\\", "\\\\").replace("'", "\\047").replace("\n", "\\n")
 
 
 class StreamFilter:

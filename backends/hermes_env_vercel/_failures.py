@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
-from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument
+from hermes_env import BackendUnavailable, EnvironmentGone, HermesEnvError, InvalidArgument, sdk_errors
 
 from . import _sdk
 
@@ -16,8 +15,7 @@ LOST = "sandbox_stream_closed"
 DENIED, REFUSED, GONE, TOO_MUCH = (401, 402, 403), (400, 409, 413, 422), (404, 410), 429
 
 
-@contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(what: str) -> contextlib.AbstractContextManager[None]:
     """Raise our error for what a call of the control plane raised.
 
     Raises:
@@ -25,16 +23,13 @@ def translated(what: str) -> Iterator[None]:
         BackendUnavailable: Anything else that keeps the call from its work.
         InvalidArgument: Vercel refuses what was asked for.
     """
-    try:
-        yield
-    except HermesEnvError:
-        raise
-    except TimeoutError as error:
-        raise BackendUnavailable(str(error), reason="unreachable") from error
-    except Exception as error:
-        if _sdk.failure_of(error) is None:
-            raise
-        raise translate(error, what) from error
+    return sdk_errors(what, _ours)
+
+
+def _ours(error: Exception, what: str) -> HermesEnvError | None:
+    if isinstance(error, TimeoutError):
+        return BackendUnavailable(str(error), reason="unreachable")
+    return None if _sdk.failure_of(error) is None else translate(error, what)
 
 
 def translate(error: BaseException, what: str) -> HermesEnvError:

@@ -5,6 +5,7 @@ Derive from `ConformanceSuite` in a test file of your own, call `run`, or use th
     python -m hermes_env_conformance NAME [--profile quick|default|full]
 """
 
+from . import _needed as _needed
 from ._choice import make_suite as make_suite
 from ._explain import explain_law as explain_law
 from ._law import Law as Law

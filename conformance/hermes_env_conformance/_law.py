@@ -59,7 +59,7 @@ def law(*needs: str, variant: bool = False, covers: Sequence[str] = ()) -> Calla
                 pytest.skip(NOT_APPLICABLE + reason)
             body(self, lab)
 
-        guarded.law = Law(body.__name__, chapter, statement, needs, variant, tuple(covers))  # type: ignore[attr-defined]
+        guarded.law = Law(body.__name__, chapter, statement, needs, variant, tuple(covers))  # type: ignore[attr-defined]  # pytest collects functions, and these take attributes
         return guarded
 
     return decorate

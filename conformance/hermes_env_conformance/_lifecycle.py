@@ -143,7 +143,7 @@ class LifecycleLaws:
             lambda: lab.env.exec("true", cwd="/no/such/directory"),
             lambda: lab.env.exec("exit 5", check=True),
             lambda: lab.env.exec("sleep 600", timeout=0.1),
-            lambda: lab.env.exec("true", stdin=iter([1])),  # type: ignore[arg-type]
+            lambda: lab.env.exec("true", stdin=iter([1])),  # type: ignore[arg-type]  # what is refused
         ]
         for call in calls:
             with pytest.raises(Exception):  # noqa: B017, PT011 - each error has a law of its own

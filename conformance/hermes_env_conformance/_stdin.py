@@ -157,7 +157,7 @@ class StdinLaws:
         """Text is refused before anything runs: nobody guesses an encoding."""
         marker = lab.path("ran")
         with pytest.raises(InvalidArgument) as caught:
-            lab.env.exec(["touch", marker], stdin="text")  # type: ignore[arg-type]
+            lab.env.exec(["touch", marker], stdin="text")  # type: ignore[arg-type]  # what is refused
         equal("the argument that is named", "stdin", caught.value.argument)
         holds(not lab.exists("ran"), "the command ran")
 

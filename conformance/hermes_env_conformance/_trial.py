@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hermes_env import HermesEnvError
@@ -62,9 +63,12 @@ class Trials:
             probe = self.faults.arm(step, kind)
             if probe is not None:
                 self.faults.disarm(probe)
-                found.append((step, lambda step=step: self.trial(self.faults.arm(step, kind))))  # type: ignore[misc]
+                found.append((step, partial(self._armed_trial, step, kind)))
         self.lab.skip_unless(found, f"no way to make {' or '.join(steps)} go wrong by {kind!r}")
         return found
+
+    def _armed_trial(self, step: Step, kind: Kind) -> Trial:
+        return self.trial(self.faults.arm(step, kind))
 
     @contextmanager
     def all_fail(self) -> Iterator[None]:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hermes_env._base import OUTPUT_LIMIT
 from hermes_env._codec import display
+from hermes_env._command import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
     from hermes_env._base import BaseEnvironment

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, TypeVar
 
 import typer
 
@@ -28,8 +28,6 @@ from ._parameters import (  # noqa: TC001 - typer reads them
 
 if TYPE_CHECKING:
     from hermes_env.tools import EditOutcome, FileTools
-
-_Rest = ParamSpec("_Rest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,10 @@ class Editing(Place):
 _At = TypeVar("_At", bound=Place)
 
 
-def _command(taken: type[_At]) -> Callable[[Callable[Concatenate[_At, _Rest], int]], Callable[..., int]]:
+def _command(taken: type[_At]) -> Callable[[Callable[Concatenate[_At, ...], int]], Callable[..., int]]:
     """Let a command take the parameters of `taken` on the command line, and get them as one value."""
 
-    def decorate(body: Callable[Concatenate[_At, _Rest], int]) -> Callable[..., int]:
+    def decorate(body: Callable[Concatenate[_At, ...], int]) -> Callable[..., int]:
         names = [field.name for field in fields(taken)]
         name, *shared = inspect.signature(taken, eval_str=True).parameters.values()
         own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
@@ -77,10 +75,10 @@ def _command(taken: type[_At]) -> Callable[[Callable[Concatenate[_At, _Rest], in
         @functools.wraps(body)
         def command(**given: Any) -> int:
             at = taken(**{name: given.pop(name) for name in names})
-            return body(at, **given)  # type: ignore[call-arg] # typer gives what the signature below names
+            return body(at, **given)
 
         parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (name, *own, *shared)]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by inspect
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
         return command
 
     return decorate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hermes_env._errors import BackendUnavailable, InvalidArgument
-from hermes_env.tools import FilePolicy
 
 from . import _failure
 from ._parameters import Options, OptionsFile, Where, Yes  # noqa: TC001 - typer reads them
@@ -18,14 +16,9 @@ from ._parameters import Options, OptionsFile, Where, Yes  # noqa: TC001 - typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hermes_env.tools import FilePolicy
+
 TOKEN_VARIABLE = "HERMES_ENV_MCP_TOKEN"  # noqa: S105 - the name of a variable
-_POLICIES: dict[str, Callable[[str], FilePolicy]] = {
-    "default": lambda workspace: FilePolicy(workspace=workspace),
-    "codex": FilePolicy.codex,
-    "openclaw": FilePolicy.openclaw,
-    "helloagents": FilePolicy.helloagents,
-    "claude_code": FilePolicy.claude_code,
-}
 
 
 def mcp(
@@ -63,6 +56,8 @@ def mcp(
     Over HTTP every request must bring a token, the value of HERMES_ENV_MCP_TOKEN; without one a fresh token is told on
     stderr. Nothing but the protocol goes to stdout.
     """
+    import asyncio
+
     from ._settings import settle
 
     address = None if http is None else _address(http)
@@ -74,7 +69,7 @@ def mcp(
     host = adapter.Host(
         settings.open,
         adapter.Settings(
-            policy=_POLICIES[policy],
+            policy=_policy(policy),
             workspace=workspace,
             confirm=yes,
             commands=not no_exec,
@@ -89,6 +84,19 @@ def mcp(
         serving = adapter.serve_http(host, *address, _token(), ready=lambda url: _failure.say(f"serving at {url}"))
     asyncio.run(serving)
     return 0
+
+
+def _policy(name: str) -> Callable[[str], FilePolicy]:
+    from hermes_env.tools import FilePolicy
+
+    policies: dict[str, Callable[[str], FilePolicy]] = {
+        "default": lambda workspace: FilePolicy(workspace=workspace),
+        "codex": FilePolicy.codex,
+        "openclaw": FilePolicy.openclaw,
+        "helloagents": FilePolicy.helloagents,
+        "claude_code": FilePolicy.claude_code,
+    }
+    return policies[name]
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, M
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from hermes_env import _base
+from hermes_env._command import OUTPUT_LIMIT
 from hermes_env._errors import CommandFailed, Unsupported
 
 from ._bridge import Chunks, call_in_loop, in_thread, post, to_the_end
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    from hermes_env import _base
     from hermes_env._capabilities import Capabilities, StdinMode
     from hermes_env._command import Command
     from hermes_env._launch import StdinLike, Stream
@@ -110,7 +111,7 @@ class Environment:
         env: Mapping[str, str] | None = None,
         user: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the deadline of the command, which kills it
-        output_limit: int = _base.OUTPUT_LIMIT,
+        output_limit: int = OUTPUT_LIMIT,
         merge_stderr: bool = False,
         on_output: Callable[[Stream, bytes], Awaitable[None] | None] | None = None,
         check: bool = False,
@@ -175,7 +176,7 @@ class Environment:
         *,
         live: bool,
     ) -> Process:
-        settings.setdefault("output_limit", _base.OUTPUT_LIMIT)
+        settings.setdefault("output_limit", OUTPUT_LIMIT)
         if on_output is not None:
             settings["on_output"] = self.in_loop(on_output)
         command = self.sync._command(cmd, stdin=self.blocking(stdin), **settings)  # noqa: SLF001 - one framework

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, G
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from hermes_env import _base, _validate
+from hermes_env import _validate
+from hermes_env._command import OUTPUT_LIMIT
 from hermes_env._errors import CommandFailed, CommandTimeout
 from hermes_env._session_state import SessionState, nothing_ran, require_stored
 
@@ -71,7 +72,7 @@ class Session:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the deadline of the command, which kills it
-        output_limit: int = _base.OUTPUT_LIMIT,
+        output_limit: int = OUTPUT_LIMIT,
         merge_stderr: bool = False,
         on_output: Callable[[Stream, bytes], Awaitable[None] | None] | None = None,
         check: bool = False,
@@ -109,7 +110,7 @@ class Session:
         **settings: Any,
     ) -> Process:
         """Start a command when those before it have ended. Arguments are those of the sync `start`."""
-        settings.setdefault("output_limit", _base.OUTPUT_LIMIT)
+        settings.setdefault("output_limit", OUTPUT_LIMIT)
         left = await self._take_turn(timeout)
         try:
             process, _ = await self._begin(

@@ -105,7 +105,8 @@ def _eol(data: bytes) -> Eol:
     crlf = data.count(b"\r\n")
     lf = data.count(b"\n") - crlf
     cr = data.count(b"\r") - crlf
-    found: list[Eol] = [name for name, count in (("crlf", crlf), ("lf", lf), ("cr", cr)) if count]  # type: ignore[misc] # literals widen to str in a tuple
+    counts: dict[Eol, int] = {"crlf": crlf, "lf": lf, "cr": cr}
+    found = [name for name, count in counts.items() if count]
     if not found:
         return "none"
     return found[0] if len(found) == 1 else "mixed"

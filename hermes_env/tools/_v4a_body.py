@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 from hermes_env.tools._problem import Problem, excerpt
 from hermes_env.tools._v4a_markers import HEADERS, read_hunk_header, read_marker
-from hermes_env.tools._v4a_model import Anchor, Hunk, Operation, PatchLine
+from hermes_env.tools._v4a_model import Anchor, Hunk, Operation, PatchLine, Prefix
 
-_PREFIXES: Final = {" ", "-", "+"}
+_PREFIXES: Final[dict[str, Prefix]] = {" ": " ", "-": "-", "+": "+"}
 
 
 class Body(Protocol):
@@ -154,7 +154,7 @@ class UpdateBody(_Collector):
         if _is_no_newline(line):
             return self._take_no_newline(number)
         if line[0] in _PREFIXES and not self._ended:
-            self._append(PatchLine(line[0], line[1:], number))  # type: ignore[arg-type] # one of the three prefixes
+            self._append(PatchLine(_PREFIXES[line[0]], line[1:], number))
             return True
         return self._take_unprefixed(line, number)
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 OperationKind = Literal["add", "delete", "update"]
+Prefix = Literal[" ", "-", "+"]
 
 
 @dataclass(frozen=True, slots=True)
 class PatchLine:
     """One line of a hunk, or of the content of an added file."""
 
-    kind: Literal[" ", "-", "+"]
+    kind: Prefix
     text: str
     patch_line: int
     no_newline: bool = False

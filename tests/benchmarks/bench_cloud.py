@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from hermes_env import BaseEnvironment, open_environment
-from tests.benchmarks.harness import Row, compare, report
+from tests.benchmarks.harness import Row, compare, number, report
 
 MIB = 1 << 20
 
@@ -161,11 +161,6 @@ def files(env: BaseEnvironment, bare: Bare, size: int, rounds: int) -> list[Row]
         compare(f"{size} MiB verified read", read, bare_read, against="bare SDK and sha256sum", **common),  # type: ignore[arg-type]
         compare(f"{size} MiB of output", output, bare_output, against="bare SDK, a file and sha256sum", **common),  # type: ignore[arg-type]
     ]
-
-
-def number(argv: list[str], name: str, default: int) -> int:
-    """The value of a flag."""
-    return int(argv[argv.index(name) + 1]) if name in argv else default
 
 
 def main(argv: list[str]) -> int:

@@ -12,32 +12,31 @@ import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hermes_env import BaseEnvironment, CommandCancelled, open_environment
-from tests.benchmarks.harness import Row, compare, measured, report
+from tests.benchmarks.harness import Row, compare, measured, number, report
+from tests.benchmarks.sandbox import SandboxBench, memory
 from tests.engine import IMAGE, Engine, engine
 
-MIB = 1 << 20
 SCRATCH = "/bench"
 """A memory file system of the container: the disk is not what is measured."""
 
 
-class Bench:
+class Bench(SandboxBench):
     """One container, reached by our backend and by the `docker` command."""
 
-    def __init__(self, env: BaseEnvironment, running: Engine, size: int) -> None:
-        self.env, self.engine = env, running
-        self.container = env.ref.partition("://")[2]
-        self.data = os.urandom(MIB) * size
-        self.digest = hashlib.sha256(self.data).hexdigest()
-        self.size = f"{size} MiB"
+    against = "docker exec -i"
 
-    def cli(self, *argv: str, stdin: bytes = b"") -> bytes:
+    def __init__(self, env: BaseEnvironment, running: Engine, size: int) -> None:
+        super().__init__(env, size)
+        self.engine = running
+        self.container = env.ref.partition("://")[2]
+
+    def bare(self, *argv: str, stdin: bytes = b"") -> bytes:
         """`docker exec` with captured output."""
         return self.engine.cli("exec", "-i", self.container, *argv, stdin=stdin, timeout=600).stdout
 
@@ -46,7 +45,7 @@ class Bench:
         return compare(
             "exec of `true`",
             lambda: self.env.exec("true"),
-            lambda: self.cli("sh", "-c", "true"),
+            lambda: self.bare("sh", "-c", "true"),
             rounds=40,
             budget=0.9,
             against="docker exec -i",
@@ -61,7 +60,7 @@ class Bench:
 
         def bare() -> None:
             script = f"cat >{SCRATCH}/bare && sha256sum {SCRATCH}/bare"
-            assert self.cli("sh", "-c", script, stdin=self.data).split()[0].decode() == self.digest
+            assert self.bare("sh", "-c", script, stdin=self.data).split()[0].decode() == self.digest
 
         return compare(
             f"{self.size} verified write",
@@ -80,7 +79,7 @@ class Bench:
 
         def bare() -> None:
             script = f"sha256sum {SCRATCH}/ours; cat {SCRATCH}/ours"
-            head, _, content = self.cli("sh", "-c", script).partition(b"\n")
+            head, _, content = self.bare("sh", "-c", script).partition(b"\n")
             assert head.split()[0].decode() == self.digest == hashlib.sha256(content).hexdigest()
 
         return compare(
@@ -91,27 +90,6 @@ class Bench:
             budget=1.1,
             against="captured docker exec 'sha256sum f; cat f'",
         )
-
-    def transport(self) -> list[Row]:
-        """Bytes through stdin and stdout without any digest."""
-        into = compare(
-            f"{self.size} stdin",
-            lambda: self.env.exec("cat >/dev/null", stdin=self.data),
-            lambda: self.cli("sh", "-c", "cat >/dev/null", stdin=self.data),
-            rounds=5,
-            budget=1.1,
-            against="docker exec -i",
-        )
-        script = f"head -c {len(self.data)} /dev/zero"
-        out = compare(
-            f"{self.size} captured stdout",
-            lambda: self.env.exec(script, output_limit=1 << 30),
-            lambda: self.cli("sh", "-c", script),
-            rounds=5,
-            budget=1.1,
-            against="docker exec -i",
-        )
-        return [into, out]
 
     def kills(self, script: str, what: str, count: int = 200) -> list[Row]:
         """Time of a kill, which is one more exec, and how many trees it left."""
@@ -133,46 +111,21 @@ class Bench:
             measured(f"kill of {what}: trees left of {count}", left, "", 0),
         ]
 
-    def crowd(self, count: int) -> list[Row]:
-        """Many commands at once, against as many `docker exec`; and what each costs this process."""
-        payload = os.urandom(1 << 16)
-        exact: list[int] = []
-        costs: list[tuple[int, int]] = []
-
-        def ours() -> None:
-            idle = resources()
-            running = [self.env.start("cat; sleep 1", stdin=payload) for _ in range(count)]
-            while any(process.state in {"new", "staging", "staged"} for process in running):
-                time.sleep(0.05)
-            costs.append(tuple(now - before for now, before in zip(resources(), idle, strict=True)))  # type: ignore[arg-type]
-            exact.append(sum(process.wait(600).stdout == payload for process in running))
-
-        def bare() -> None:
-            argv = ["docker", "exec", "-i", self.container, "sh", "-c", "cat; sleep 1"]
-            variables = {**os.environ, **self.engine.variables}
-            pipe = subprocess.PIPE
-            running = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=variables) for _ in range(count)]
-            for process in running:
-                assert process.stdin is not None
-                process.stdin.write(payload)
-                process.stdin.close()
-            for process in running:
-                assert process.stdout is not None
-                process.stdout.read()
-                process.stdout.close()
-                process.wait()
-
-        rounds = 3 if count <= 100 else 1
-        row = compare(
-            f"{count} commands at once: wall", ours, bare, rounds=rounds, budget=1.3, against="docker exec -i"
-        )
-        descriptors, threads = max(cost[0] for cost in costs), max(cost[1] for cost in costs)
-        return [
-            row,
-            measured(f"{count} commands at once: not exact", count - min(exact), "", 0),
-            measured("descriptors for each of them", descriptors / count, "", 4),
-            measured("threads for each of them", threads / count, "", 1),
-        ]
+    def bare_crowd(self, count: int, payload: bytes) -> None:
+        """The same with `docker exec`, a process for each."""
+        argv = ["docker", "exec", "-i", self.container, "sh", "-c", "cat; sleep 1"]
+        variables = {**os.environ, **self.engine.variables}
+        pipe = subprocess.PIPE
+        running = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=variables) for _ in range(count)]
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write(payload)
+            process.stdin.close()
+        for process in running:
+            assert process.stdout is not None
+            process.stdout.read()
+            process.stdout.close()
+            process.wait()
 
     def calls(self) -> list[Row]:
         """Where the time of one command goes: medians of each call to the engine's API, and of what runs inside."""
@@ -206,11 +159,6 @@ def _drain(stream: Any) -> None:
         continue
 
 
-def resources() -> tuple[int, int]:
-    """Descriptors and threads of this process."""
-    return len(os.listdir("/proc/self/fd")), threading.active_count()
-
-
 def containers(running: Engine, count: int) -> list[Row]:
     """Many containers at once, each opened, used and closed, against `docker run --rm`."""
     exact: list[int] = []
@@ -234,40 +182,6 @@ def containers(running: Engine, count: int) -> list[Row]:
 
     row = compare(f"{count} containers at once: wall", ours, bare, rounds=1, budget=2, against="docker run --rm")
     return [row, measured(f"{count} containers at once: not exact", count - min(exact), "", 0)]
-
-
-MEMORY = """
-import sys, hermes_env
-mib = int(sys.argv[3])
-
-def peak():
-    with open("/proc/self/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-
-block = bytes(range(256)) * 4096
-with hermes_env.open_environment("docker", image=sys.argv[1], host=sys.argv[2], tmpfs=["/big:size=2g"]) as env:
-    env.files.write_bytes("/big/file", iter([block] * 4))
-    list(env.files.read_chunks("/big/file"))
-    grown = []
-    for move in (
-        lambda: env.files.write_bytes("/big/file", iter([block] * mib)),
-        lambda: sum(map(len, env.files.read_chunks("/big/file"))),
-    ):
-        before = peak()
-        move()
-        grown.append(peak() - before)
-print(*grown)
-"""
-
-
-def memory(running: Engine, mib: int) -> list[Row]:
-    """Growth of the high-water mark of a process that writes, then reads, a large file in chunks."""
-    argv = [sys.executable, "-c", MEMORY, IMAGE, running.host, str(mib)]
-    grown = subprocess.run(argv, capture_output=True, check=True, timeout=1200).stdout.split()
-    return [
-        measured(f"memory over {mib} MiB {way}", int(kib) / 1024, "MiB", 16)
-        for way, kib in zip(("in", "out"), grown, strict=True)
-    ]
 
 
 def trees_alive(mark: str) -> bool:
@@ -309,13 +223,9 @@ def client_deaths(running: Engine, count: int = 10) -> list[Row]:
     ]
 
 
-def _number(argv: list[str], name: str, default: int) -> int:
-    return int(argv[argv.index(name) + 1]) if name in argv else default
-
-
 def main(argv: list[str]) -> int:
     """Measure every docker row."""
-    size = _number(argv, "--mib", 256)
+    size, commands = number(argv, "--mib", 256), number(argv, "--commands", 500)
     scratch = (f"{SCRATCH}:size=2g",)
     with (
         engine() as running,
@@ -329,12 +239,13 @@ def main(argv: list[str]) -> int:
             *bench.transport(),
             *bench.kills("sleep 300 & sleep 300 &", "a plain tree"),
             *bench.kills("setsid sleep 300 & setsid sleep 300 &", "a setsid tree"),
-            *bench.crowd(_number(argv, "--commands", 500)),
+            *bench.crowd(commands, rounds=3 if commands <= 100 else 1),
             *bench.calls(),
         ]
         rows += client_deaths(running)
-        rows += containers(running, _number(argv, "--containers", 64))
-        rows += memory(running, _number(argv, "--memory-mib", 1024))
+        rows += containers(running, number(argv, "--containers", 64))
+        big = {"image": IMAGE, "host": running.host, "tmpfs": ["/big:size=2g"]}
+        rows += memory("docker", big, "/big/file", number(argv, "--memory-mib", 1024), warm=4)
     return report("docker", rows, argv)
 
 

@@ -91,3 +91,8 @@ def report(name: str, rows: Sequence[Row], argv: Sequence[str] = ()) -> int:
     held = sum(row.held for row in rows)
     sys.stdout.write(f"{held} budgets held, {len(rows) - held} not\n")
     return 0 if held == len(rows) else 1
+
+
+def number(argv: Sequence[str], name: str, default: int) -> int:
+    """The value of a flag."""
+    return int(argv[list(argv).index(name) + 1]) if name in argv else default

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hermes_env import BaseEnvironment, open_environment
+import pytest
+
+from hermes_env import (
+    BaseEnvironment,
+    CommandCancelled,
+    StagedEnvironment,
+    open_environment,
+)
+
+# Tests that several modules derive fail as readably as those that stand in one.
+pytest.register_assert_rewrite("tests.integration.cloud_tests")
 
 ROOT = Path(__file__).parents[2]
 Open = Callable[..., BaseEnvironment]
@@ -42,3 +54,50 @@ def probe(
     text = record.read_text()
     told = done.stdout.decode() + done.stderr.decode() + text
     return done.returncode, {fact["name"]: fact for fact in json.loads(text)["facts"]}, told
+
+
+def hold_quick_laws(
+    backend: str, switches: Sequence[str] = (), program: Sequence[str] = ("-m", "hermes_env_conformance")
+) -> None:
+    """The quick profile is green on the backend's emulator with these switches; `program` is what Python runs."""
+    argv = [sys.executable, str(ROOT / "tests/emulators" / backend)]
+    argv += [part for switch in switches for part in ("--switch", switch)]
+    argv += ["--", sys.executable, *program, backend, "--profile", "quick"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-20_000:]
+
+
+def ident(env: BaseEnvironment) -> str:
+    """Id of the sandbox of an environment."""
+    return env.ref.partition("://")[2]
+
+
+def staged(env: BaseEnvironment) -> list[str]:
+    """Names of the command files in the client's private directory."""
+    assert isinstance(env, StagedEnvironment)
+    kept = (".claim", "/lease")
+    return sorted(name for name in glob.glob(f"{env._area.home}/*") if not name.endswith(kept))
+
+
+def pids(emulator: Any, env: BaseEnvironment) -> list[int]:
+    """Processes of the sandbox."""
+    found: list[int] = emulator.sandboxes()[ident(env)]["pids"]
+    return found
+
+
+def cancelled(env: BaseEnvironment, emulator: Any, endpoint: str, script: str, **settings: Any) -> None:
+    """Start a command, wait until a request of it is held, and cancel it."""
+    process = env.start(script, **settings)
+    emulator.wait_held(endpoint)
+    process.kill()
+    with pytest.raises(CommandCancelled):
+        process.wait(60)
+
+
+def at_once(work: Callable[[Any], object], items: Iterable[Any]) -> None:
+    """Do the work for each item, each on a thread of its own."""
+    threads = [threading.Thread(target=work, args=(item,)) for item in items]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

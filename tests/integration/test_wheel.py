@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -16,13 +17,28 @@ PACKAGES = {"hermes_env", "hermes_env_conformance", *BACKENDS}
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
-    """The wheel, built by the real build tool from this tree."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the source distribution, and the wheel that the real build tool makes of that."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    (built,) = folder.glob("*.whl")
-    return zipfile.Path(built)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.Path:
+    """The wheel."""
+    (file,) = built.glob("*.whl")
+    return zipfile.Path(file)
+
+
+def test_the_source_distribution_holds_what_the_wheel_is_made_of(built: Path) -> None:
+    """Our packages, what describes them, and no tests."""
+    (file,) = built.glob("*.tar.gz")
+    with tarfile.open(file) as archive:
+        tops = {name.split("/")[1] for name in archive.getnames()}
+    described = {"README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml"}
+    assert tops - {".gitignore"} == {"hermes_env", "backends", "conformance", *described}
 
 
 def test_the_wheel_holds_our_packages_only(wheel: zipfile.Path) -> None:

@@ -17,12 +17,16 @@ OURS = frozenset(FOLDERS)
 BACKENDS = sorted(OURS - {"hermes_env", "hermes_env_conformance"})
 
 PURE = [
-    "_capabilities", "_codec", "_command", "_errors", "_launch", "_marks", "_result", "_shell", "_validate",
-    "tools._diff", "tools._match", "tools._plan", "tools._policy", "tools._v4a",
-    "files._checks", "files._frames", "files._script_common", "files._script_read", "files._script_survey",
-    "files._script_write",
-    "files._types",
+    "_capabilities", "_codec", "_command", "_errors", "_heredoc_script", "_kill_script", "_launch", "_marks", "_result",
+    "_session_script", "_shell", "_staged_command", "_staged_reply", "_staged_script", "_validate",
+    "files._digest", "files._frames", "files._script_apply", "files._script_common", "files._script_read",
+    "files._script_survey", "files._script_tree", "files._script_write", "files._stats", "files._types", "files._wire",
+    "tools._anchor", "tools._diff", "tools._display", "tools._find", "tools._hunks", "tools._locate",
+    "tools._locate_codex", "tools._look", "tools._match", "tools._near", "tools._plan", "tools._policy",
+    "tools._problem", "tools._replace", "tools._rules", "tools._splice", "tools._text", "tools._v4a_body",
+    "tools._v4a_extract", "tools._v4a_markers", "tools._v4a_model", "tools._v4a_parser", "tools._view",
 ]  # fmt: skip
+"""Logic alone: it can be tested, and trusted, without a system under it."""
 IMPURE_LIBRARY = frozenset(
     {"asyncio", "concurrent", "fcntl", "io", "logging", "multiprocessing", "os", "pathlib", "select", "shutil",
      "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time"}
@@ -98,11 +102,17 @@ def test_the_others_use_public_names_of_the_core_only(package: str) -> None:
 @pytest.mark.parametrize("module", PURE)
 def test_pure_modules_touch_nothing(module: str) -> None:
     """Modules of pure logic import neither what does I/O nor a module of ours that does."""
-    path = ROOT / "hermes_env" / Path(*module.split(".")).with_suffix(".py")
-    if not path.exists():
-        pytest.skip("not written yet")
-    for origin, _, typing_only in imports(path, "hermes_env"):
-        assert typing_only or top(origin) not in IMPURE_LIBRARY, f"{path} imports {origin}"
+    unread, read = {f"hermes_env.{module}"}, set[str]()
+    while unread:
+        name = unread.pop()
+        read.add(name)
+        path = ROOT / Path(*name.split(".")).with_suffix(".py")
+        for origin, names, typing_only in imports(path, "hermes_env"):
+            if typing_only:
+                continue
+            assert top(origin) not in IMPURE_LIBRARY, f"{path} imports {origin}"
+            inner = {origin, *(f"{origin}.{taken}" for taken in names)}
+            unread |= {one for one in inner if (ROOT / Path(*one.split(".")).with_suffix(".py")).is_file()} - read
 
 
 def test_tools_use_public_methods_of_an_environment_only() -> None:
@@ -142,11 +152,18 @@ def test_nothing_imports_an_adapter() -> None:
                 )
 
 
-def test_a_missing_runtime_is_told_with_what_installs_it() -> None:
-    """The error of an adapter whose runtime is not installed names the extra."""
-    code = "import sys; sys.modules['deepagents'] = None; import hermes_env.adapters.deepagents"
+@pytest.mark.parametrize(
+    ("missing", "module", "extra"),
+    [
+        ("deepagents", "hermes_env.adapters.deepagents", "deepagents"),
+        ("hypothesis", "hermes_env_conformance", "conformance"),
+    ],
+)
+def test_what_is_missing_is_told_with_what_installs_it(missing: str, module: str, extra: str) -> None:
+    """The error of an adapter whose runtime is not installed names the extra, and so does the suite's."""
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode and "pip install 'hermes-env[deepagents]'" in done.stderr.splitlines()[-1]
+    assert done.returncode and f"pip install 'hermes-env[{extra}]'" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("package", BACKENDS)
@@ -161,6 +178,12 @@ def test_import_costs_next_to_nothing() -> None:
     unwanted = {"pydantic", "asyncio", "importlib.metadata", "typer", "rich", "hypothesis", "pytest", *BACKENDS}
     assert not unwanted & loaded_by("import hermes_env")
     assert not unwanted & loaded_by("from hermes_env import BaseEnvironment, CommandEnvironment, ExecResult")
+
+
+def test_the_command_line_imports_what_a_command_needs() -> None:
+    """Starting it, which everybody waits for, loads neither the file tools nor asyncio, the suite or an SDK."""
+    unwanted = {"hermes_env.tools", "hermes_env.files", "asyncio", "pydantic", "hermes_env_conformance", *BACKENDS}
+    assert not unwanted & loaded_by("import hermes_env._cli._app")
 
 
 def loaded_by(statement: str) -> set[str]:

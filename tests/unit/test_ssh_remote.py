@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_env_ssh._remote import COMMAND_LINE, GUARD_COMMAND, StreamFilter, greeting, guard_script
+from hermes_env._command import Carriage, Command, prepare
+from hermes_env_ssh._environment import SshEnvironment
+from hermes_env_ssh._remote import COMMAND_LINE, GUARD_COMMAND, StreamFilter, greeting, guard_script, is_launcher
 
 NONCE = "0123456789abcdef" * 2
 START, END = f"\x1a{NONCE}+\n".encode(), f"\x1a{NONCE}-".encode()
@@ -67,10 +69,15 @@ def test_every_login_shell_hands_the_text_on(line: bytes) -> None:
 
 
 def test_the_greeting_is_lines() -> None:
-    """Three lines, and what would be more is refused."""
-    assert greeting("launcher", NONCE, "a", "b").count(b"\n") == 3
-    with pytest.raises(ValueError, match="one line"):
-        greeting("a\nb", NONCE, "a", "b")
+    """Each of the two is read by one `read`."""
+    assert greeting(NONCE, "tag").count(b"\n") == 2
+
+
+def test_the_launcher_of_the_framework_is_the_one_that_waits() -> None:
+    """What a session makes ready ahead is what the framework would have started."""
+    command = Command("true")
+    carriage = Carriage(env=False, cwd=False, raw_bytes=False)
+    assert is_launcher(prepare(command, carriage, SshEnvironment.capabilities).launch.script)
 
 
 def test_the_guard_script_is_one_line() -> None:

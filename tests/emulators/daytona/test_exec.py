@@ -13,7 +13,7 @@ import pytest
 from daytona import DaytonaConnectionError, DaytonaError, DaytonaTimeoutError, Sandbox
 from daytona.common.errors import DaytonaProcessExecutionTimeoutError
 
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.emulators.daytona.client import Emulator

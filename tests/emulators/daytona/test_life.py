@@ -27,7 +27,7 @@ from daytona import (
 from tests.emulators.daytona._sandboxes import pids_of
 from tests.emulators.daytona._switches import SDK_VERSION
 from tests.emulators.daytona.client import Emulator
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 Switched = Callable[..., None]
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -11,7 +11,7 @@ import modal
 import pytest
 from modal import exception
 
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.emulators.modal.client import Emulator

@@ -17,7 +17,8 @@ from grpclib import Status
 from modal import exception
 
 from tests.emulators.modal.test_exec import feed, on_this_machine
-from tests.emulators.waiting import until
+from tests.slow import slow
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.emulators.modal.client import Emulator
@@ -26,7 +27,7 @@ Switched = Callable[..., None]
 UNAVAILABLE = Status.UNAVAILABLE.value
 PIPE = 65536
 """What a pipe holds that nobody reads (pipe(7))."""
-SLOW = pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="the SDK gives up after ten seconds")
+SLOW = slow("the SDK gives up after ten seconds")
 
 
 def digest(data: bytes) -> str:

@@ -18,7 +18,7 @@ from modal import exception
 from tests.emulators._guard import descendants
 from tests.emulators.modal._switches import SDK_VERSION
 from tests.emulators.modal.client import Emulator
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 Switched = Callable[..., None]
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -15,7 +15,7 @@ from modal_proto.api_grpc import ModalClientStub
 from modal_proto.api_pb2 import AuthTokenGetRequest, SandboxGetCommandRouterAccessRequest
 from modal_proto.task_command_router_grpc import TaskCommandRouterStub
 
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     import modal

@@ -14,7 +14,7 @@ import pytest
 from vercel.sandbox import SandboxApiError, SandboxCredentials, SandboxStdinError, SandboxStreamError
 from vercel.sandbox.sync import SandboxServiceOptions, SyncSandboxClient
 
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from vercel.sandbox.sync import CompletedProcess, SyncSandbox, SyncSandboxRuntimeSession

@@ -14,7 +14,7 @@ import pytest
 from vercel.sandbox import SandboxApiError, SandboxFilesystemWriteError, SandboxPathNotFoundError
 
 from tests.emulators.vercel.client import Emulator
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from vercel.sandbox.sync import SyncSandbox, SyncSandboxRuntimeSession

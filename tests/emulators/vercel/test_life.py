@@ -32,7 +32,7 @@ from tests.emulators._processes import marked
 from tests.emulators.vercel._sandboxes import MARK
 from tests.emulators.vercel._switches import SDK_VERSION
 from tests.emulators.vercel.client import Emulator
-from tests.emulators.waiting import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from vercel.sandbox.sync import SyncSandbox, SyncSandboxRuntimeSession

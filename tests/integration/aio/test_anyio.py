@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from hermes_env import CommandCancelled, aio
-
-from .test_aio import marked, until
+from tests.processes import marked
+from tests.waiting import eventually
 
 
 def test_a_cancel_scope_kills_its_command(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_cancel_scope_kills_its_command(tmp_path: Path) -> None:
             assert (await env.exec("echo next")).text == "next\n"
 
     async def end_when_up(scope: anyio.CancelScope) -> None:
-        await until((tmp_path / "up").exists)
+        await eventually((tmp_path / "up").exists)
         scope.cancel()
 
     anyio.run(main)
@@ -65,7 +65,7 @@ def test_a_failing_task_of_a_group_ends_the_others(tmp_path: Path) -> None:
             process = await env.start('echo "$HERMES_ENV_COMMAND" >id; : >up; sleep 600')
 
             async def fail() -> None:
-                await until((tmp_path / "up").exists)
+                await eventually((tmp_path / "up").exists)
                 raise ZeroDivisionError
 
             with pytest.raises(ExceptionGroup):

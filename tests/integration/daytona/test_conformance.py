@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any, ClassVar
 
 import pytest
@@ -13,12 +10,11 @@ from hermes_env import BaseEnvironment, open_environment
 from hermes_env_conformance import ConformanceSuite
 from tests.emulators.daytona._switches import SDK_VERSION
 from tests.emulators.daytona.client import Emulator
+from tests.integration.clouds import hold_quick_laws
 from tests.integration.daytona.conftest import LIVE, LIVE_OPTIONS
+from tests.slow import ALL, slow
 
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes minutes: set HERMES_ENV_SLOW=1 to run it"
-)
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+SLOW = slow("takes minutes")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,7 +26,7 @@ class TestConformance(ConformanceSuite):
     """All laws, with the service's own shell."""
 
     backend = "daytona"
-    profile = "default" if os.environ.get("HERMES_ENV_SLOW") == "1" else "quick"
+    profile = "default" if ALL else "quick"
     against = None if LIVE else f"emulator of SDK {SDK_VERSION}"
     patience = 60.0
     emulator: ClassVar[Emulator | None] = None
@@ -48,7 +44,7 @@ class TestConformance(ConformanceSuite):
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 def test_the_laws_hold_under_the_other_shells(shell: str) -> None:
     """The quick profile is green whichever shell the service gives command text to."""
-    _quick(["--switch", f"shell={shell}"])
+    hold_quick_laws("daytona", [f"shell={shell}"])
 
 
 @SLOW
@@ -58,12 +54,4 @@ def test_the_laws_hold_with_the_deprecated_package() -> None:
     hide = "import sys; sys.modules['daytona'] = None\n"
     program = f"{hide}from hermes_env_daytona import _sdk; assert _sdk.load().__name__ == 'daytona_sdk'\n"
     program += "from hermes_env_conformance.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    _quick([], ["-c", program])
-
-
-def _quick(switches: list[str], start: list[str] | None = None) -> None:
-    emulator = [sys.executable, os.path.join(ROOT, "tests/emulators/daytona"), *switches, "--", sys.executable]
-    laws = ["daytona", "--profile", "quick"]
-    run = [*emulator, *(start or ["-m", "hermes_env_conformance"]), *laws]
-    done = subprocess.run(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-20_000:]
+    hold_quick_laws("daytona", program=["-c", program])

@@ -13,11 +13,11 @@ import pytest
 from hermes_env_conformance._suite import LAWS
 from tests import images
 from tests.engine import IMAGE, Engine, EngineUnavailable
+from tests.slow import ALL, slow, told
 
 from .own_engine import OwnEngine
 
-FULL = os.environ.get("HERMES_ENV_SLOW") == "1"
-SLOW = pytest.mark.skipif(not FULL, reason="takes minutes: set HERMES_ENV_SLOW=1 to run it")
+SLOW = slow("takes minutes")
 VARIANT = [argument for name, law in LAWS.items() if law.variant for argument in ("--law", name)]
 """The laws that a variant of a backend runs."""
 ESSENCE = [
@@ -73,15 +73,15 @@ BRIEFLY = {
 @pytest.mark.parametrize("image", ["busybox", "debian"])
 def test_variants(engine: Engine, variant: str, image: str) -> None:
     """Laws hold for other users, on a read-only root and in a memory file system: a few, or all of a variant."""
-    if not FULL and (image, variant) not in BRIEFLY:
-        pytest.skip("takes minutes: set HERMES_ENV_SLOW=1 to run it")
+    if not ALL and (image, variant) not in BRIEFLY:
+        pytest.skip(told("takes minutes"))
     options = VARIANTS[variant]
     chosen = debian(engine) if image == "debian" else IMAGE
     conforms(
         {"image": chosen, "host": engine.host, "ttl": 3600, **options},
         "--profile",
         "quick",
-        *(VARIANT if FULL else ESSENCE),
+        *(VARIANT if ALL else ESSENCE),
         workspace=options.get("workdir", "/tmp"),
     )
 
@@ -110,7 +110,7 @@ def test_tls(own: OwnEngine) -> None:
 
 def debian(engine: Engine) -> str:
     """Name of the Debian image; skips where it cannot be built, or would have to be in a run that is to be short."""
-    required = FULL or "docker" in os.environ.get("HERMES_ENV_REQUIRE", "")
+    required = ALL or "docker" in os.environ.get("HERMES_ENV_REQUIRE", "")
     if not required and not images.is_cached(engine):
         pytest.skip("the Debian image is built with HERMES_ENV_SLOW=1")
     try:

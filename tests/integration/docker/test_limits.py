@@ -17,11 +17,9 @@ import pytest
 
 from hermes_env import BaseEnvironment, open_environment, reap
 from tests.engine import IMAGE, Engine
+from tests.slow import ALL
 
 from .test_kill import CLIENT, sleeping, wait_until
-
-FULL = os.environ.get("HERMES_ENV_SLOW") == "1"
-"""The whole numbers, instead of the essence that everyone waits for."""
 
 
 def test_disk_full(engine: Engine) -> None:
@@ -64,7 +62,7 @@ def test_file_that_is_a_mount(engine: Engine, tmp_path: Path) -> None:
 
 def test_many_containers_at_once(engine: Engine) -> None:
     """Many containers opened, used and closed at the same time are all exact, and none is left."""
-    count = 64 if FULL else 8
+    count = 64 if ALL else 8
     left = Left(engine, purpose := f"crowd-{os.getpid()}")
 
     def use(number: int) -> bool:
@@ -79,7 +77,7 @@ def test_many_containers_at_once(engine: Engine) -> None:
 
 def test_many_commands_then_death(engine: Engine) -> None:
     """After many commands and lives of containers, and the death of a client, nothing is left anywhere once reaped."""
-    commands, cycles = (1000, 100) if FULL else (100, 10)
+    commands, cycles = (1000, 100) if ALL else (100, 10)
     left = Left(engine, purpose := f"endurance-{os.getpid()}")
     options: dict[str, Any] = {"image": IMAGE, "host": engine.host, "labels": {"purpose": purpose}, "ttl": 3600}
     with open_environment("docker", **options) as env:
@@ -170,7 +168,7 @@ MEMORY = textwrap.dedent(
 
 def test_memory_of_a_large_transfer(engine: Engine) -> None:
     """A large file written and read in chunks costs a few MiB of memory, not its size; the full run moves 1 GiB."""
-    mib = 1024 if FULL else 128
+    mib = 1024 if ALL else 128
     argv = [sys.executable, "-W", "error", "-c", MEMORY, IMAGE, engine.host, str(mib)]
     done = subprocess.run(argv, capture_output=True, check=True, timeout=900)
     assert int(done.stdout) / 1024 <= 16

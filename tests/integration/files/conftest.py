@@ -15,8 +15,11 @@ import pytest
 
 from hermes_env import BaseEnvironment, CommandEnvironment, Files, Launch, open_environment
 
+from .folders import make
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
 
 NOBODY = 65534
 
@@ -211,3 +214,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             chosen += [f"{how}-{user}" for how in ("native", "sh") for user in USERS[1:]]
         kept = [variant for variant in chosen if fixture == "place" or not variant.startswith("native")]
         metafunc.parametrize(fixture, kept, indirect=True)
+
+
+@contextmanager
+def tools(applets: str, **scripts: str | None) -> Iterator[str]:
+    """A PATH of busybox applets in which some tools are missing (None) or other scripts."""
+    with_tools = Path(applets).parent / f"tools-{os.urandom(4).hex()}"
+    with_tools.mkdir(mode=0o755)
+    try:
+        for name in os.listdir(applets):
+            if name not in scripts:
+                (with_tools / name).symlink_to(Path(applets) / name)
+        for name, script in scripts.items():
+            if script is not None:
+                (with_tools / name).write_text(f"#!/bin/sh\n{script}\n")
+                (with_tools / name).chmod(0o755)
+        yield str(with_tools)
+    finally:
+        shutil.rmtree(with_tools)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder of this machine."""
+    root = tmp_path / "source"
+    root.mkdir()
+    make(root)
+    return root

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from hermes_env import FileChanged
+from hermes_env import FileChanged, open_environment
 
-if TYPE_CHECKING:
-    from .conftest import Place
+from .conftest import Place, ShellEnvironment, tools
 
 ROUNDS = 12
 
@@ -72,3 +71,35 @@ def test_native_writer_waits_for_another_process(place: Place) -> None:
         assert place.cat("g") == b"old"
     writer.join()
     assert place.cat("g") == b"new"
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_the_loser_of_two_writers_is_told_so(home: Path, applets: str, old: bytes | None) -> None:
+    """A file that another writer replaced right after the rename is "changed", not damaged; his bytes stay."""
+    if old is not None:
+        (home / "file").write_bytes(old)
+    races = 'busybox mv "$@"; for last; do :; done; echo other >"$last.x"; busybox mv -f "$last.x" "$last"'
+    with (
+        tools(applets, mv=races) as path,
+        ShellEnvironment(cwd=str(home), path=path) as env,
+        pytest.raises(FileChanged, match="file: another writer replaced it"),
+    ):
+        env.files.write_bytes("file", b"new bytes " * 100)
+    assert (home / "file").read_bytes() == b"other\n"
+    assert os.listdir(home) == ["file"]
+
+
+def test_the_loser_of_two_native_writers_is_told_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The native writer tells it in the same way."""
+    rename = os.rename
+
+    def race(src: bytes, dst: bytes) -> None:
+        rename(src, dst)
+        (home / "x").write_bytes(b"other")
+        rename(home / "x", dst)
+
+    with open_environment("local", cwd=str(home)) as env:
+        monkeypatch.setattr(os, "rename", race)
+        with pytest.raises(FileChanged, match="file: another writer replaced it"):
+            env.files.write_bytes("file", b"new bytes")
+    assert (home / "file").read_bytes() == b"other"

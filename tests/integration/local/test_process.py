@@ -1,13 +1,9 @@
-"""Commands in flight: live streams, kill, deadlines, interrupts and the end of the client."""
+"""Commands in flight: live streams, waits, limits of the system, and many at once."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,131 +18,13 @@ from hermes_env import (
     CommandTimeout,
     InvalidArgument,
     OutcomeUnknown,
-    Process,
     Unsupported,
-    open_environment,
 )
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-TREES = {
-    "plain": "sleep 300 & sleep 300 & sleep 300",
-    "setsid": "setsid sleep 300 & setsid sh -c 'sleep 300 & sleep 300' & sleep 300",
-    "orphan": "(setsid sh -c 'sleep 300 & sleep 300' &) ; sleep 300",
-    "stopped": "sleep 300 & kill -STOP $!; sleep 300",
-    "deaf": "trap '' TERM; sh -c \"trap '' TERM; sleep 300\" & sleep 300; sleep 300",
-    "forking": "while :; do setsid sleep 5 & sleep 0.01; done",
-}
-
-
-def alive_with(mark: str) -> list[int]:
-    """Processes of this machine whose environment holds a text, zombies aside; read from /proc, not by our code."""
-    found = subprocess.run(["sh", "-c", f"grep -ls -e {mark} /proc/[0-9]*/environ"], capture_output=True, check=False)
-    pids = [int(path.split("/")[2]) for path in found.stdout.decode().split()]
-    return [pid for pid in pids if not _is_dead(pid)]
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
-    except OSError:
-        return True
-
-
-def eventually(check: Callable[[], object], within: float = 20.0) -> None:
-    """Wait until a condition holds; the bound is generous, for a loaded machine."""
-    deadline = time.monotonic() + within
-    while not check():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.005)
-
-
-def started(process: Process, count: int) -> None:
-    """Wait until a command has at least so many processes."""
-    eventually(lambda: len(alive_with(process.id)) >= count)
-
-
-@pytest.mark.parametrize("shape", TREES)
-def test_kill_ends_the_whole_tree(env: BaseEnvironment, shape: str) -> None:
-    """Children, sessions of their own, orphans, stopped and deaf processes: none is left when kill returns."""
-    process = env.start(TREES[shape])
-    started(process, 3 if shape != "stopped" else 2)
-    process.kill()
-    with pytest.raises(CommandCancelled) as caught:
-        process.wait(20)
-    assert alive_with(process.id) == []
-    assert not caught.value.result.kill_unconfirmed
-    assert caught.value.result.state == process.state == "cancelled"
-    process.kill()
-    assert env.exec("echo next").stdout == b"next\n"
-
-
-def test_terminate_lets_a_command_clean_up(env: BaseEnvironment) -> None:
-    """TERM comes first; a command that ends by itself within the grace keeps its last words."""
-    process = env.start("trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.05; done")
-    next(iter(process))
-    process.terminate(grace=20)
-    with pytest.raises(CommandCancelled) as caught:
-        process.wait(20)
-    assert caught.value.result.stdout == b"ready\nbye\n"
-
-
-def test_terminate_kills_the_deaf_after_the_grace(env: BaseEnvironment) -> None:
-    """A tree that ignores TERM is killed when the grace is over."""
-    process = env.start(TREES["deaf"])
-    started(process, 3)
-    process.terminate(grace=0.2)
-    with pytest.raises(CommandCancelled):
-        process.wait(20)
-    assert alive_with(process.id) == []
-
-
-def test_kill_does_not_wait_for_an_earlier_grace(env: BaseEnvironment) -> None:
-    """A kill during a long terminate ends the command now."""
-    process = env.start(TREES["deaf"])
-    started(process, 3)
-    patient = threading.Thread(target=process.terminate, kwargs={"grace": 300})
-    patient.start()
-    process.kill()
-    with pytest.raises(CommandCancelled):
-        process.wait(20)
-    assert alive_with(process.id) == []
-    patient.join(60)
-    assert not patient.is_alive()
-
-
-def test_negative_grace_is_refused(local: BaseEnvironment) -> None:
-    """A grace below zero is an error of the caller."""
-    process = local.start("true")
-    with pytest.raises(InvalidArgument, match="grace"):
-        process.terminate(grace=-1)
-    process.wait(20)
-
-
-def test_timeout_kills_and_keeps_the_output(env: BaseEnvironment) -> None:
-    """At the deadline the tree dies; the error carries what came before."""
-    with pytest.raises(CommandTimeout) as caught:
-        env.exec("echo before; setsid sleep 300 & sleep 300", timeout=0.5)
-    result = caught.value.result
-    assert result.stdout == b"before\n"
-    assert (result.state, result.exit_code, result.kill_unconfirmed) == ("cancelled", 137, False)
-    assert isinstance(caught.value, TimeoutError)
-
-
-def test_timeout_bounds_a_started_command(env: BaseEnvironment) -> None:
-    """A deadline also ends a command that nobody waits for."""
-    process = env.start("sleep 300", timeout=0.3)
-    eventually(lambda: process.state == "cancelled")
-    assert alive_with(process.id) == []
-    with pytest.raises(CommandTimeout):
-        process.wait()
-
-
-def test_default_timeout_is_the_environments() -> None:
-    """`timeout=` of open_environment applies to each command."""
-    with open_environment("local", timeout=0.2) as env, pytest.raises(CommandTimeout):
-        env.exec("sleep 300")
+    from collections.abc import Iterator
+from tests.integration.local.processes import run_client, started
 
 
 def test_wait_that_runs_out_kills_nothing(env: BaseEnvironment) -> None:
@@ -219,82 +97,6 @@ def test_a_slow_reader_holds_the_command_not_the_memory(local: BaseEnvironment) 
         process.wait(20)
 
 
-def test_close_kills_what_runs(env: BaseEnvironment) -> None:
-    """Closing an environment ends its commands; whoever waits gets CommandCancelled."""
-    process = env.start(TREES["setsid"])
-    started(process, 3)
-    env.close()
-    assert alive_with(process.id) == []
-    with pytest.raises(CommandCancelled):
-        process.wait(20)
-
-
-def test_close_ends_exec_of_another_thread(local: BaseEnvironment) -> None:
-    """`exec` in one thread ends when another closes the environment."""
-    ready = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(local.exec, "echo up; sleep 300", on_output=lambda *_: ready.set())
-        assert ready.wait(20)
-        local.close()
-        with pytest.raises(CommandCancelled):
-            running.result(20)
-
-
-def run_client(program: str, *args: str) -> subprocess.Popen[bytes]:
-    """A client of the library in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
-    )
-
-
-def test_interrupt_kills_the_command() -> None:
-    """Ctrl-C during exec ends the command's tree and comes out as KeyboardInterrupt."""
-    client = run_client(
-        """
-        import hermes_env, sys
-        env = hermes_env.open_environment("local")
-        try:
-            env.exec("echo $HERMES_ENV_COMMAND; setsid sleep 300 & sleep 300",
-                     on_output=lambda s, d: (sys.stdout.buffer.write(d), sys.stdout.flush()))
-        except KeyboardInterrupt:
-            print("interrupted")
-        env.close()
-        """
-    )
-    assert client.stdout is not None
-    with client, client.stdout:
-        mark = client.stdout.readline().decode().strip()
-        client.send_signal(signal.SIGINT)
-        assert client.stdout.read() == b"interrupted\n"
-        assert client.wait(20) == 0
-    assert alive_with(mark) == []
-
-
-@pytest.mark.parametrize("shape", ["plain", "setsid"])
-def test_death_of_the_client_ends_its_commands(shape: str) -> None:
-    """SIGKILL of the client process leaves none of its running commands; finished ones' daemons stay."""
-    client = run_client(
-        """
-        import hermes_env, sys
-        env = hermes_env.open_environment("local")
-        print(env.exec("setsid sleep 30 >/dev/null 2>&1 & echo $!").text.strip(), flush=True)
-        process = env.start("echo $HERMES_ENV_COMMAND;" + sys.argv[1])
-        print(next(iter(process))[1].decode().strip(), flush=True)
-        process.wait()
-        """,
-        TREES[shape],
-    )
-    assert client.stdout is not None
-    with client, client.stdout:
-        daemon = int(client.stdout.readline())
-        mark = client.stdout.readline().decode().strip()
-        eventually(lambda: len(alive_with(mark)) >= 3)
-        client.kill()
-    eventually(lambda: alive_with(mark) == [])
-    assert not _is_dead(daemon)
-    os.kill(daemon, signal.SIGKILL)
-
-
 def test_ignored_sigchld_is_never_a_success() -> None:
     """Where the host ignores SIGCHLD the exit status is lost: the outcome is unknown, not 0."""
     client = run_client(
@@ -353,7 +155,7 @@ def test_many_commands_at_once(local: BaseEnvironment) -> None:
     assert len(os.listdir("/proc/self/fd")) - fds <= 4 * 200
     for process, data in zip(processes, payloads, strict=True):
         assert process.wait(60).stdout == b"up\n" + data
-    eventually(lambda: threading.active_count() <= threads)
+    until(lambda: threading.active_count() <= threads)
     assert len(os.listdir("/proc/self/fd")) == fds
 
 
@@ -363,7 +165,7 @@ def test_closing_stdin_waits_for_a_write(local: BaseEnvironment, tmp_path: Path)
     data = b"SECRET" * 1_000_000
     with ThreadPoolExecutor(2) as pool:
         writing = pool.submit(process.write, data)
-        eventually(writing.running)
+        until(writing.running)
         time.sleep(0.1)
         closing = pool.submit(process.close_stdin)
         victims = [os.open(tmp_path / f"{number}", os.O_CREAT | os.O_RDWR) for number in range(5)]

@@ -13,6 +13,7 @@ import pytest
 
 from hermes_env import CommandCancelled, Process
 from hermes_env_local import LocalEnvironment
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from hermes_env import Channel, Launch
@@ -39,14 +40,6 @@ def slow(tmp_path: Path) -> Iterator[SlowLaunch]:
         env.go_on.set()
 
 
-def wait_for(path: Path) -> None:
-    """Wait until a file is there."""
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.005)
-
-
 def in_background(process: Process, grace: float | None) -> threading.Thread:
     """Kill, or terminate with a grace, from another thread."""
     call = process.kill if grace is None else lambda: process.terminate(grace)
@@ -58,7 +51,7 @@ def in_background(process: Process, grace: float | None) -> threading.Thread:
 def test_terminate_keeps_its_grace(slow: SlowLaunch, tmp_path: Path) -> None:
     """A command that runs before its launch has returned still gets TERM first, and the time to clean up."""
     process = slow.start("trap 'sleep 0.2; echo bye >bye; exit 0' TERM; : >up; while :; do sleep 0.02; done")
-    wait_for(tmp_path / "up")
+    until((tmp_path / "up").exists)
     stopper = in_background(process, 60.0)
     while process._cancel is None:
         time.sleep(0.005)
@@ -72,7 +65,7 @@ def test_terminate_keeps_its_grace(slow: SlowLaunch, tmp_path: Path) -> None:
 def test_a_kill_that_gave_up_waiting_is_carried_out(slow: SlowLaunch, tmp_path: Path) -> None:
     """When the launch returns after the kill has stopped waiting for it, the tree is killed all the same."""
     process = slow.start("echo $$ >pid.part; mv pid.part pid; while :; do sleep 0.02; done")
-    wait_for(tmp_path / "pid")
+    until((tmp_path / "pid").exists)
     process.kill()
     slow.go_on.set()
     pid = int((tmp_path / "pid").read_text())

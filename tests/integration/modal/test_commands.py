@@ -13,30 +13,25 @@ import pytest
 from hermes_env import (
     BackendUnavailable,
     BaseEnvironment,
-    CommandCancelled,
-    CommandTimeout,
     EnvironmentGone,
     InvalidArgument,
     PayloadTooLarge,
-    Unsupported,
     attach,
 )
 from hermes_env_modal import ModalEnvironment, _sandbox
 from hermes_env_modal._stdin import SLICE
 from tests.emulators.modal.client import Emulator
+from tests.integration.cloud_tests import CommandTests, hold_apart
 from tests.integration.clouds import Open
 from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS
+from tests.slow import slow
 
 EVERY_BYTE = bytes(range(256))
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it"
-)
+SLOW = slow("a test of load")
 
 
-def test_every_byte_goes_in_and_comes_out_apart(env: BaseEnvironment) -> None:
-    """Stdin arrives byte for byte, and so do both streams, each by itself."""
-    result = env.exec("tee /dev/stderr; exit 3", stdin=EVERY_BYTE * 16)
-    assert (result.exit_code, result.stdout, result.stderr) == (3, EVERY_BYTE * 16, EVERY_BYTE * 16)
+class TestCommands(CommandTests):
+    """What every cloud backend does."""
 
 
 @pytest.mark.parametrize("size", [0, 1, 131_072, 160 << 10, SLICE - 1, SLICE, SLICE + 1, (16 << 20) + 1])
@@ -82,13 +77,6 @@ def test_large_output_arrives_whole(env: BaseEnvironment) -> None:
     assert result.stdout_total == len(data) and digest.digest() == hashlib.sha256(data).digest()
 
 
-def test_odd_names_and_values_arrive(env: BaseEnvironment) -> None:
-    """Arguments and variables of any bytes arrive as they are."""
-    odd = "a\n'\"$(x) \udcff é"
-    assert env.exec(["printf", "%s", odd]).stdout == odd.encode("utf-8", "surrogateescape")
-    assert env.exec('printf %s "$ODD"', env={"ODD": odd}).stdout == odd.encode("utf-8", "surrogateescape")
-
-
 def test_scripts_and_arguments_over_the_limit_arrive(env: BaseEnvironment) -> None:
     """What Modal would refuse as arguments travels on stdin, characters of several bytes too."""
     for text in ("x" * 66_000, "世" * 22_000, "世" * 43_000):
@@ -104,64 +92,10 @@ def test_a_variable_that_linux_cannot_carry_is_refused(env: BaseEnvironment) -> 
         env.exec("true", env={"BIG": "x" * 140_000})
 
 
-def test_a_timeout_keeps_what_was_written(env: BaseEnvironment) -> None:
-    """A command over its deadline, also one of a fraction of a second, is killed and its output kept."""
-    with pytest.raises(CommandTimeout) as caught:
-        env.exec("echo partial; echo err >&2; sleep 600", timeout=2.5)
-    assert (caught.value.result.stdout, caught.value.result.stderr) == (b"partial\n", b"err\n")
-    assert caught.value.result.kill_unconfirmed is False
-
-
-def test_a_kill_ends_the_tree_and_nothing_else(env: BaseEnvironment) -> None:
-    """A killed command takes its whole tree with it; another command and the sandbox go on."""
-    other = env.start("until [ -e stop ]; do sleep 0.05; done; echo other")
-    process = env.start("setsid sleep 601 & sleep 601 & : >up; wait")
-    while not env.files.exists("up"):
-        assert process.state != "finished"
-    process.kill()
-    with pytest.raises(CommandCancelled) as caught:
-        process.wait(60)
-    assert caught.value.result.kill_unconfirmed is False
-    assert env.exec("pgrep -f 'sleep 60[1]' || echo none").text == "none\n"
-    env.files.write_bytes("stop", b"")
-    assert other.wait(60).text == "other\n"
-
-
-def test_a_background_child_does_not_hold_the_answer(env: BaseEnvironment) -> None:
-    """A child that keeps stdout open is reported, not waited for."""
-    result = env.exec("sleep 60 & echo hi", timeout=30)
-    assert result.text == "hi\n" and result.held == ("stdout", "stderr")
-
-
 def test_death_by_a_signal_is_told(env: BaseEnvironment) -> None:
     """128 and the signal, also when the command kills what runs it."""
     assert env.exec("kill -9 $$").exit_code == 137
     assert env.exec("echo x; kill -9 $PPID; sleep 600", timeout=60).exit_code == 137
-
-
-def test_another_user_is_refused(env: BaseEnvironment) -> None:
-    """Modal runs commands as the image's user, so `user=` is refused before anything runs."""
-    with pytest.raises(Unsupported):
-        env.exec("id", user="nobody")
-
-
-def test_ten_commands_at_once_stay_apart(env: BaseEnvironment) -> None:
-    """Commands of one sandbox that run at the same time get their own stdin and output."""
-    results: dict[int, bytes] = {}
-
-    def one(number: int) -> None:
-        results[number] = env.exec("cat; echo $N", stdin=b"%d " % number * 1000, env={"N": str(number)}).stdout
-
-    together([threading.Thread(target=one, args=(number,)) for number in range(10)])
-    assert results == {n: b"%d " % n * 1000 + b"%d\n" % n for n in range(10)}
-
-
-def together(threads: list[threading.Thread]) -> None:
-    """Run threads at once, to their end."""
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def test_commands_cost_one_thread_each(env: BaseEnvironment) -> None:
@@ -251,19 +185,4 @@ def test_a_volume_of_another_form_is_refused(opened: Open, volumes: Any) -> None
 @pytest.mark.skipif(LIVE, reason="200 sandboxes are over the limits of most workspaces")
 def test_two_hundred_sandboxes_with_five_commands_each(opened: Open) -> None:
     """1,000 commands in 200 sandboxes at once all give their own bytes."""
-    results: dict[tuple[int, int], bytes] = {}
-    envs: dict[int, BaseEnvironment] = {}
-    barrier = threading.Barrier(200)
-
-    def sandbox(number: int) -> None:
-        envs[number] = opened()
-        barrier.wait()
-        together([threading.Thread(target=command, args=(number, index)) for index in range(5)])
-
-    def command(number: int, index: int) -> None:
-        data = b"%d/%d " % (number, index) * 50
-        results[number, index] = envs[number].exec("cat", stdin=data).stdout
-
-    together([threading.Thread(target=sandbox, args=(number,)) for number in range(200)])
-    wanted = {(n, i): b"%d/%d " % (n, i) * 50 for n in range(200) for i in range(5)}
-    assert {key: value == wanted[key] for key, value in results.items()} == dict.fromkeys(wanted, True)
+    hold_apart(opened, 200, gathered=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from tests.emulators.modal._switches import SDK_VERSION
 from tests.emulators.modal.client import Emulator
 from tests.integration.modal.conftest import LIVE, LIVE_OPTIONS, at
 from tests.integration.modal.worker_faults import WorkerFaults
+from tests.slow import ALL
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,7 +28,7 @@ class TestConformance(ConformanceSuite):
     """All laws."""
 
     backend = "modal"
-    profile = "default" if os.environ.get("HERMES_ENV_SLOW") == "1" else "quick"
+    profile = "default" if ALL else "quick"
     against = None if LIVE else f"emulator of SDK {SDK_VERSION}"
     patience = 60.0
     emulator: ClassVar[Emulator | None] = None

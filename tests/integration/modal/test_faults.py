@@ -1,13 +1,10 @@
-"""Faults between the SDK and the service: cut, repeated, refused, throttled, expired, gone."""
+"""Faults between the SDK and the worker: cut, busy, refused, with tokens that run out."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import subprocess
-import sys
-import threading
 from typing import Any
 
 import pytest
@@ -15,33 +12,18 @@ import pytest
 from hermes_env import (
     BackendUnavailable,
     BaseEnvironment,
-    CommandCancelled,
-    CommandTimeout,
     EnvironmentGone,
-    HermesEnvError,
     InvalidArgument,
     OutcomeUnknown,
-    attach,
-    open_environment,
-    reap,
 )
 from tests.emulators.modal.client import Emulator
-from tests.emulators.waiting import until
-from tests.integration.clouds import Open
-from tests.integration.modal.conftest import at
+from tests.integration.clouds import Open, ident
+from tests.integration.modal.sandboxes import EVERY_BYTE, SLOW
+from tests.slow import ALL
 
-RUNS = 50 if os.environ.get("HERMES_ENV_SLOW") == "1" else 8
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="the SDK tries for 10 s: set HERMES_ENV_SLOW=1 to run it"
-)
+RUNS = 50 if ALL else 8
 UNAVAILABLE, INTERNAL = 14, 13
-ALL = -1
-EVERY_BYTE = bytes(range(256))
-
-
-def ident(env: BaseEnvironment) -> str:
-    """Id of the sandbox of an environment."""
-    return env.ref.partition("://")[2]
+ALWAYS = -1
 
 
 def digest(emulator: Emulator, env: BaseEnvironment, name: str) -> str:
@@ -86,7 +68,7 @@ def test_a_lost_last_acknowledgement_changes_nothing(faulty: Open, emulator: Emu
 def test_a_part_is_never_taken_for_the_whole(faulty: Open, emulator: Emulator) -> None:
     """When stdin cannot be delivered the command never sees its end, and the outcome is not known."""
     env = faulty()
-    emulator.fail("TaskExecStdinWrite", "status", UNAVAILABLE, times=ALL, skip=1)
+    emulator.fail("TaskExecStdinWrite", "status", UNAVAILABLE, times=ALWAYS, skip=1)
     with pytest.raises(OutcomeUnknown):
         env.exec("cat >f; : >whole", stdin=bytes(9 << 20))
     emulator.heal()
@@ -130,7 +112,7 @@ def test_a_throttled_worker_is_asked_when_it_says(faulty: Open, emulator: Emulat
 def test_an_exit_code_that_is_never_told_is_in_the_streams(faulty: Open, emulator: Emulator) -> None:
     """The wait may fail for ever: the command's own marks tell its end."""
     env = faulty()
-    emulator.fail("TaskExecWait", "status", UNAVAILABLE, times=ALL)
+    emulator.fail("TaskExecWait", "status", UNAVAILABLE, times=ALWAYS)
     result = env.exec("echo out; exit 5", timeout=60)
     assert (result.exit_code, result.stdout) == (5, b"out\n")
 
@@ -140,7 +122,7 @@ def test_an_exit_code_that_is_never_told_is_in_the_streams(faulty: Open, emulato
 def test_a_worker_that_does_not_answer_is_no_result(faulty: Open, emulator: Emulator, rpc: str) -> None:
     """After the SDK has given up the outcome is not known, and the sandbox is left alone."""
     env = faulty()
-    emulator.fail(rpc, "status", UNAVAILABLE, times=ALL)
+    emulator.fail(rpc, "status", UNAVAILABLE, times=ALWAYS)
     with pytest.raises(OutcomeUnknown):
         env.exec("sleep 600", timeout=120)
     emulator.heal()
@@ -179,273 +161,3 @@ def test_a_revoked_token_is_told(emulator: Emulator, faulty: Open) -> None:
     with pytest.raises(BackendUnavailable) as caught:
         env.exec("true")
     assert caught.value.reason == "denied"
-
-
-# -- gone ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("state", ["terminated", "timeout", "idle_timeout"])
-def test_a_sandbox_that_ends_under_a_command(faulty: Open, emulator: Emulator, state: str) -> None:
-    """The outcome of a running command is not known, the next is refused, and closing is quiet."""
-    env = faulty()
-    process = env.start("echo out; sleep 600")
-    assert next(iter(process)) == ("stdout", b"out\n")
-    emulator.vanish(ident(env), state)
-    with pytest.raises(OutcomeUnknown) as caught:
-        process.wait(60)
-    assert caught.value.result.stdout == b"out\n"
-    assert not env.alive()
-    with pytest.raises(EnvironmentGone):
-        env.exec("true")
-    env.close()
-
-
-@SLOW
-def test_a_worker_that_is_gone_for_good(faulty: Open, emulator: Emulator) -> None:
-    """Neither a command that runs nor a new one waits for ever, nor does a kill."""
-    env = faulty()
-    first, second = env.start("sleep 600"), env.start("sleep 600")
-    until(lambda: first.state == second.state == "dispatched")
-    emulator.vanish(ident(env), "worker")
-    second.kill()
-    with pytest.raises((CommandCancelled, OutcomeUnknown)):
-        second.wait(60)
-    with pytest.raises(OutcomeUnknown):
-        first.wait(60)
-    with pytest.raises(HermesEnvError):
-        env.exec("true")
-
-
-# -- cancellation -------------------------------------------------------------------------------------------------
-
-
-def test_cancelled_while_stdin_is_stuck(faulty: Open, emulator: Emulator) -> None:
-    """A command that reads nothing of a lot is killed at once, and whoever writes is let go."""
-    env = faulty()
-    process = env.start(": >up; sleep 600", stdin=iter([b"x" * (5 << 20)] * 8))
-    until(lambda: env.exec("[ -e up ]").ok)
-    process.kill()
-    with pytest.raises(CommandCancelled) as caught:
-        process.wait(60)
-    assert caught.value.result.kill_unconfirmed is False
-    until(lambda: not [thread for thread in threading.enumerate() if thread.name == "hermes-env-stdin"])
-
-
-def test_cancelled_while_the_start_is_under_way(faulty: Open, emulator: Emulator) -> None:
-    """A start that arrives after the kill is followed by another kill, and nothing stays."""
-    env = faulty()
-    emulator.fail("TaskExecStart", "hold_before")
-    process = env.start("sleep 600", stdin=b"x")
-    emulator.wait_held("TaskExecStart")
-    threading.Timer(0.3, emulator.release).start()
-    process.kill()
-    with pytest.raises(CommandCancelled):
-        process.wait(60)
-    assert env.exec("pgrep -f 'sleep 60[0]' || echo none").text == "none\n"
-
-
-def test_the_service_ends_the_command_of_a_dead_client(emulator: Emulator) -> None:
-    """A command with a deadline whose client was killed is ended by the service, some time later."""
-    program = (
-        "import os, time, hermes_env_modal._environment as e\ne._SPARE = 1\n"
-        "from hermes_env import open_environment\nenv = open_environment('modal')\n"
-        "process = env.start('sleep 600', timeout=2)\n"
-        "while not env.exec('pgrep -f [s]leep.600').ok: pass\n"
-        "print(env.ref, flush=True)\nos.kill(os.getpid(), 9)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **emulator.environ}, stdout=subprocess.PIPE, check=False
-    )
-    left = child.stdout.decode().strip().partition("://")[2]
-    assert left in running(emulator)
-    until(lambda: not any("sleep 600" in _command(pid) for pid in emulator.sandboxes()[left]["pids"]))
-    emulator.vanish(left, "terminated")
-
-
-def _command(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
-            return file.read().replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def test_many_cancellations_leave_nothing(faulty: Open, emulator: Emulator) -> None:
-    """Commands cancelled at any moment leave no process."""
-    env = faulty()
-
-    def one(delay: float) -> None:
-        process = env.start("sleep 600", stdin=b"secret" * 5000)
-        threading.Event().wait(delay)
-        process.kill()
-        with pytest.raises(CommandCancelled):
-            process.wait(60)
-
-    threads = [threading.Thread(target=one, args=(index * 0.01,)) for index in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    until(lambda: not any("sleep 600" in _command(pid) for pid in emulator.sandboxes()[ident(env)]["pids"]))
-
-
-# -- creation and end ---------------------------------------------------------------------------------------------
-
-
-def running(emulator: Emulator) -> set[str]:
-    """Sandboxes that run."""
-    return {name for name, box in emulator.sandboxes().items() if box["state"] == "running"}
-
-
-@pytest.mark.parametrize(
-    ("rpc", "fault", "error"),
-    [
-        ("AppGetOrCreate", {"kind": "status", "value": 16}, BackendUnavailable),
-        ("AppGetOrCreate", {"kind": "status", "value": 7}, BackendUnavailable),
-        ("ImageGetOrCreate", {"kind": "status", "value": 3}, InvalidArgument),
-        ("SandboxCreateV2", {"kind": "status", "value": 5}, BackendUnavailable),
-        ("SandboxCreateV2", {"kind": "status", "value": 3}, InvalidArgument),
-        ("SandboxCreateV2", {"kind": "status", "value": 8}, BackendUnavailable),
-        ("SandboxCreateV2", {"kind": "drop_after", "times": 4}, BackendUnavailable),
-        ("TaskExecStart", {"kind": "status", "value": 7}, BackendUnavailable),
-    ],
-    ids=lambda value: str(value.get("value", value["kind"])) if isinstance(value, dict) else "",
-)
-def test_a_failed_creation_leaves_nothing(
-    faulty: Open, emulator: Emulator, rpc: str, fault: dict[str, Any], error: type[Exception]
-) -> None:
-    """A creation that fails, also one whose answer was lost, raises one typed error and leaves no sandbox."""
-    before = running(emulator)
-    emulator.fail(rpc, **fault)
-    with pytest.raises(error):
-        faulty()
-    emulator.heal()
-    assert running(emulator) == before
-
-
-def test_a_sandbox_that_starts_slowly_is_waited_for(faulty: Open, emulator: Emulator) -> None:
-    """A sandbox whose worker is not there at once is open when it is, or is ended after the limit."""
-    before = running(emulator)
-    emulator.switch(schedule_seconds=2.0)
-    try:
-        env = faulty()
-        assert env.exec("echo up").text == "up\n"
-        env.close()
-        emulator.switch(schedule_seconds=600.0)
-        with pytest.raises(BackendUnavailable) as caught:
-            faulty(open_timeout=1.5)
-        assert caught.value.reason == "unreachable"
-    finally:
-        emulator.switch(schedule_seconds=0.0)
-    assert running(emulator) == before
-
-
-def test_no_room_for_another_sandbox(faulty: Open, emulator: Emulator) -> None:
-    """A full service is named as that."""
-    emulator.switch(max_sandboxes=len(running(emulator)) + 1)
-    faulty()
-    try:
-        with pytest.raises(BackendUnavailable) as caught:
-            faulty()
-        assert caught.value.reason == "capacity"
-    finally:
-        emulator.switch(max_sandboxes=0)
-
-
-def test_only_sandboxes_of_dead_clients_are_reaped(faulty: Open, emulator: Emulator) -> None:
-    """The reaper ends what a killed client left, and nothing of a living one or of another app."""
-    for stray in reap("modal"):
-        assert stray not in running(emulator)
-    mine, other = faulty(), faulty(app="other")
-    program = (
-        "import os\nfrom hermes_env import open_environment\n"
-        "envs = [open_environment('modal') for _ in range(3)]\n"
-        "print(*[env.ref for env in envs], flush=True)\nos.kill(os.getpid(), 9)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **emulator.environ}, stdout=subprocess.PIPE, check=False
-    )
-    left = {ref.partition("://")[2] for ref in child.stdout.decode().split()}
-    assert len(left) == 3 and left <= running(emulator)
-    emulator.switch(page=2)
-    assert set(reap("modal")) == left
-    emulator.switch(page=50)
-    assert not left & running(emulator) and {ident(mine), ident(other)} <= running(emulator)
-    assert reap("modal") == [] and reap("modal", app="nobody-made-it") == []
-
-
-def test_two_services_in_one_process() -> None:
-    """Each environment has a client of its own: another address, or another token, is taken."""
-    with Emulator() as one, Emulator() as two:
-        envs = []
-        for emulator in (one, two):
-            with at(emulator):
-                envs.append(open_environment("modal"))
-        for emulator, env in zip((one, two), envs, strict=True):
-            assert ident(env) in emulator.sandboxes() and env.exec("echo x").text == "x\n"
-            env.close()
-
-
-def test_a_deadline_while_the_start_hangs(faulty: Open, emulator: Emulator) -> None:
-    """The deadline bounds a start that nobody answers, too."""
-    env = faulty()
-    emulator.fail("TaskExecStart", "hold_before")
-    with pytest.raises(CommandTimeout):
-        env.exec("true", timeout=0.5)
-    emulator.release()
-    assert env.exec("echo on").text == "on\n"
-
-
-# -- what a sandbox is made from ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("gpu", [None, "T4"], ids=["second plane", "first plane"])
-def test_options_reach_the_service(faulty: Open, emulator: Emulator, gpu: str | None) -> None:
-    """Volumes, secrets, directory and tags are those that were asked for, on both of Modal's control planes."""
-    import modal
-
-    client = emulator.connect()
-    for name in ("things", "fixed"):
-        modal.Volume.from_name(name, create_if_missing=True, client=client).hydrate()
-    modal.Secret.objects.create("keys", {"API_KEY": "a b\nc"}, client=client, allow_existing=True)
-    client.close()
-    env = faulty(
-        gpu=gpu, volumes=("things:/mnt/things", "fixed:/mnt/fixed:ro"), secrets=("keys",), workdir="/tmp",
-        block_network=True, cpu=0.5, memory=512, region="us-east,us-west", tags={"team": "blue"},
-    )  # fmt: skip
-    assert env.exec('printf %s "$API_KEY"; pwd >&2').stdout == b"a b\nc"
-    assert env.exec("pwd").text == "/tmp\n"
-    env.files.write_bytes("/mnt/things/f", EVERY_BYTE)
-    with pytest.raises(OSError, match="fixed"):
-        env.files.write_bytes("/mnt/fixed/g", b"x")
-    tags = emulator.sandboxes()[ident(env)]["tags"]
-    assert tags["team"] == "blue" and "hermes_env.owner" in tags
-    process = env.start("sleep 600")
-    until(lambda: process.state == "dispatched")
-    process.kill()
-    ref = env.detach()
-    with attach(ref) as joined:
-        assert "hermes_env.owner" not in emulator.sandboxes()[ident(joined)]["tags"]
-        assert joined.files.read_bytes("/mnt/things/f") == EVERY_BYTE
-    emulator.vanish(ref.partition("://")[2], "terminated")
-
-
-@pytest.mark.parametrize("option", [{"volumes": ("none:/x",)}, {"secrets": ("none",)}, {"image": "im-none"}])
-def test_something_that_modal_does_not_have_is_named(faulty: Open, emulator: Emulator, option: dict[str, Any]) -> None:
-    """A volume or secret that is not there keeps the sandbox from being made, and nothing is left."""
-    before = running(emulator)
-    if "image" in option:
-        emulator.fail("ImageFromId", "status", 5)
-    with pytest.raises(BackendUnavailable) as caught:
-        faulty(**option)
-    assert caught.value.reason == "denied" and running(emulator) == before
-
-
-def test_doctor_knows_it(emulator: Emulator) -> None:
-    """`hermes-env doctor modal` opens a sandbox, tells what is in it, and never shows the token."""
-    argv = [sys.executable, "-m", "hermes_env", "doctor", "modal"]
-    done = subprocess.run(argv, env={**os.environ, **emulator.environ}, stdout=subprocess.PIPE, check=False)
-    said = done.stdout.decode()
-    assert done.returncode == 0 and "unchanged" in said and "payload" in said
-    assert emulator.token_secret not in said
-    assert not running(emulator)

@@ -8,8 +8,8 @@ import pytest
 
 from hermes_env import BaseEnvironment
 from tests.emulators.modal.client import Emulator
-from tests.emulators.waiting import until
 from tests.integration.clouds import Open
+from tests.waiting import until
 
 Work = Callable[[BaseEnvironment], object]
 COMMAND = {"TaskExecStart": 1, "TaskExecStdioRead": 2, "TaskExecWait": 1}

@@ -7,8 +7,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +23,7 @@ from hermes_env import (
     aio,
 )
 from hermes_env_local import LocalEnvironment
+from tests.waiting import until
 
 
 class Counted:
@@ -72,14 +71,6 @@ class Counted:
 def backend() -> Counted:
     """A backend that counts."""
     return Counted()
-
-
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Wait for a fact."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_it_opens_ahead(backend: Counted) -> None:

@@ -13,18 +13,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.venvs import ROOT, python_of
+from tests.slow import slow
+from tests.venvs import ROOT, SUITES, python_of
 
 _LIMIT = 1500
 """Seconds for one suite: 30 on an idle machine."""
 
-SUITES = {
-    "inspect_ai": 44,
-    "pydantic_ai": 40,
-    "deepagents": 86,
-    "hermes_agent": 11,
-}
-"""Tests of each suite, in the version of `tests/runtimes`: fewer would be a suite that was not found."""
 BACKENDS = ("local", "docker")
 CASES = [(runtime, backend) for runtime in SUITES for backend in BACKENDS]
 
@@ -104,7 +98,7 @@ def test_a_runtime_is_content(verdict_of: Callable[..., Verdict], runtime: str, 
     assert not verdict.left_out(f"own_{runtime}"), verdict.said
 
 
-@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes a minute: set HERMES_ENV_SLOW=1 to run it")
+@slow("takes a minute")
 @pytest.mark.parametrize(
     ("runtime", "module"),
     [("inspect_ai", "inspect_ai.py"), ("pydantic_ai", "pydantic_ai"), ("deepagents", "deepagents.py")],

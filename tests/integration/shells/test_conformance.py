@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
 
 import pytest
 
+from tests.slow import ALL
+
 from .conftest import BOXED, boxed_shell
 
-ALL = os.environ.get("HERMES_ENV_SLOW") == "1"
 ESSENCE = ("test_the_end_of_output_is_exact", "test_every_content_is_written", "test_every_size_is_read")
 """A few of them, for the run that everyone waits for; HERMES_ENV_SLOW=1 runs all that are marked for variants."""
 GAPS = {

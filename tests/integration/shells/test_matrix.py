@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hermes_env import CommandCancelled, Unsupported
+from tests.processes import marked
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from .conftest import Opener
@@ -110,7 +111,7 @@ def test_open_umask(open_shell: Opener, tmp_path: Path, transport: str) -> None:
     """The service's umask is the command's; our own files are private under any."""
     env = open_shell(umask=0)
     process = env.start("umask; : >made; while [ ! -e go ]; do sleep 0.05; done", stdin=b"secret")
-    wait_for(tmp_path / "made")
+    until((tmp_path / "made").exists)
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o666
     for path in (tmp_path / "service" / "tmp").rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
@@ -129,7 +130,7 @@ def test_kill(open_shell: Opener, tmp_path: Path) -> None:
     """A kill ends the tree, a background session included, and the next command works."""
     env = open_shell()
     process = env.start("setsid sleep 600 & : >up; sleep 600")
-    wait_for(tmp_path / "up")
+    until((tmp_path / "up").exists)
     process.kill()
     with pytest.raises(CommandCancelled) as caught:
         process.wait(60)
@@ -142,22 +143,3 @@ def test_missing_directory(open_shell: Opener) -> None:
     """A directory that cannot be entered is named by the builtin error."""
     with pytest.raises(FileNotFoundError):
         open_shell().exec("true", cwd="/nonexistent")
-
-
-def wait_for(path: Path) -> None:
-    """Wait for a file."""
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def marked(command_id: str) -> bool:
-    """Whether a process of the command is alive."""
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if command_id.encode() in environ.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False

@@ -21,12 +21,12 @@ from hermes_env.tools import FilePolicy, FileTools
 from tests import engine
 from tests.backends.bare import FRAMED_NEEDS, OPERATIONS, REFUSED, STAGED_NEEDS, farm
 from tests.backends.shells import SHELLS, install
+from tests.processes import marked
+from tests.slow import ALL
 
 from .conftest import BOXED, TRANSPORTS, boxed_shell
-from .test_matrix import marked
 
 DATA = bytes(range(256)) * 700
-SLOW = os.environ.get("HERMES_ENV_SLOW") == "1"
 
 
 def do_exec(env: BaseEnvironment, home: Path) -> None:
@@ -160,7 +160,7 @@ def opened(home: Path, label: str, transport: str, path: str | None, tmp: str = 
 def cases() -> list[Any]:
     """Every tool by one shell and transport after the other; all of them where slow tests are asked for."""
     ways = [(label, transport) for transport in TRANSPORTS for label in SHELLS if label in BOXED]
-    if SLOW:
+    if ALL:
         return [(*way, tool) for tool in REFUSED for way in ways]
     return [(*ways[5 * number % len(ways)], tool) for number, tool in enumerate(REFUSED)]
 
@@ -184,7 +184,7 @@ def test_a_tool_is_missing(home: Path, label: str, transport: str, tool: str) ->
     assert all(tool in message for message in refused.values()), refused
 
 
-@pytest.mark.parametrize("label", BOXED if SLOW else ["dash", "mksh"])
+@pytest.mark.parametrize("label", BOXED if ALL else ["dash", "mksh"])
 def test_no_sha256_at_all(home: Path, label: str) -> None:
     """Without a SHA-256 tool a CRC checks; without that a write says that nothing did. Nothing else is refused."""
     sums = ("openssl", "sha256sum", "shasum", "python3")

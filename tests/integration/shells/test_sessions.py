@@ -11,6 +11,7 @@ import pytest
 
 from hermes_env import CommandTimeout, SessionLost, Unsupported
 from tests.backends.shells import install
+from tests.slow import ALL, told
 
 if TYPE_CHECKING:
     from .conftest import Opener
@@ -31,8 +32,8 @@ printf 2' ls=false mv='mv -i' set='echo no' eval='echo no'
 @pytest.fixture(autouse=True)
 def _brief(transport: str) -> None:
     """What a shell does does not depend on the transport: two of them will do for the run that everyone waits for."""
-    if transport not in ("pipe", "staged") and os.environ.get("HERMES_ENV_SLOW") != "1":
-        pytest.skip("takes minutes: set HERMES_ENV_SLOW=1 to run it")
+    if transport not in ("pipe", "staged") and not ALL:
+        pytest.skip(told("takes minutes"))
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pytest
 
 from hermes_env import BaseEnvironment, InvalidArgument, attach, open_environment
 from hermes_env_ssh._place import parse_place
-from tests.sshd import Sshd, marked
+from tests.processes import marked
+from tests.sshd import Sshd
 
 
 @pytest.fixture

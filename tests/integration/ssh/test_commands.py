@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import string
 import subprocess
 import threading
 import time
@@ -70,6 +71,18 @@ def test_environment_and_directory(env: BaseEnvironment) -> None:
     env.exec(["rmdir", "/tmp/hermes env 'dir'"])
     assert result.stdout == os.fsencode(value)
     assert result.stderr == folder == b"/tmp/hermes env 'dir'\n"
+
+
+def test_exported_names_of_one_letter_are_the_accounts(start: Callable[..., Sshd]) -> None:
+    """What a login environment exports reaches a command as it is, whatever our own scripts call their variables."""
+    path = sshd.find("bash")
+    assert path is not None
+    names = string.ascii_lowercase
+    server = start(shell=path, rc="".join(f"export {name}={name * 3}\n" for name in names))
+    with open_environment("ssh", **server.options()) as env:
+        for _ in range(3):
+            result = env.exec("env | grep '^[a-z]='")
+            assert sorted(result.text.split()) == [f"{name}={name * 3}" for name in names]
 
 
 def test_a_missing_directory_is_named(env: BaseEnvironment) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from hermes_env_conformance import LAWS
 from tests.integration.ssh.conftest import need
+from tests.slow import ALL
 from tests.sshd import Sshd
 
 NOISE = "echo NOISE; echo NOISE >&2\n"
@@ -22,7 +23,6 @@ SERVERS: dict[str, dict[str, Any]] = {
     "one session": {"lines": ("MaxSessions 1",)},
     "no variables accepted": {"before": ("AcceptEnv NONE",)},
 }
-ALL = os.environ.get("HERMES_ENV_SLOW") == "1"
 ESSENCE = (
     "test_every_size_arrives_on_stdin",
     "test_the_end_of_output_is_exact",

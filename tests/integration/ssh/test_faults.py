@@ -19,8 +19,8 @@ from hermes_env import (
     Process,
     open_environment,
 )
+from tests.processes import marked
 from tests.proxy import Proxy, proxied
-from tests.sshd import marked
 
 if TYPE_CHECKING:
     from tests.sshd import Sshd

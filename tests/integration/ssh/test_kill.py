@@ -16,7 +16,7 @@ import pytest
 
 from hermes_env import CommandCancelled, CommandTimeout, open_environment
 from tests import sshd
-from tests.sshd import marked
+from tests.processes import marked
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment

@@ -17,7 +17,7 @@ import pytest
 
 from hermes_env import BaseEnvironment, list_backends, open_environment
 from tests import sshd
-from tests.sshd import marked
+from tests.processes import marked
 
 if TYPE_CHECKING:
     from tests.sshd import Sshd

@@ -7,19 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hermes_env import open_environment
 from tests.backends.uploads import UploadEnvironment
-
-BACKEND = "tests.backends.uploads:UploadEnvironment"
+from tests.integration.staged.services import opened
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[UploadEnvironment]:
     """A staged environment; commands run in `tmp_path`."""
-    opened = open_environment(BACKEND, root=str(tmp_path), cwd=str(tmp_path))
-    assert isinstance(opened, UploadEnvironment)
-    with opened:
+    with opened(tmp_path) as made:
         try:
-            yield opened
+            yield made
         finally:
-            opened.sdk.faults.release()
+            made.sdk.faults.release()

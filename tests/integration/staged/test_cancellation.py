@@ -6,8 +6,6 @@ Each test drives the environment through public names only, and looks at the dis
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +19,7 @@ from hermes_env import (
     Process,
     StagingError,
 )
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.backends.faults import Fault, Kind
@@ -42,14 +41,6 @@ def start(env: UploadEnvironment, script: str = "", timeout: float | None = None
     program = f"echo ran >>ran; cat >/dev/null; touch started; {script} : {SECRET}-script"
     stdin = SECRET.encode() + b"-stdin" * 1000
     return env.start(program, stdin=stdin, env={"TOKEN": f"{SECRET}-env"}, timeout=timeout)
-
-
-def eventually(check: Callable[[], bool], what: str) -> None:
-    """Wait for a state of the world that is bound to come."""
-    deadline = time.monotonic() + PATIENCE
-    while not check():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def runs(root: Path) -> int:
@@ -84,7 +75,7 @@ def outcome(process: Process) -> type[BaseException] | None:
 def assert_nothing_left(env: UploadEnvironment, root: Path, *, most: int) -> None:
     """At most so many runs, no secret on the disk, neighbours alive, and the next command works."""
     env.sdk.faults.release()
-    eventually(lambda: not files_with_secret(root), f"left: {files_with_secret(root)}")
+    until(lambda: not files_with_secret(root), PATIENCE, f"left: {files_with_secret(root)}")
     assert env.exec("cat; echo fine >&2", stdin=b"next").stdout == b"next"
     assert env.alive()
     assert runs(root) <= most
@@ -128,7 +119,7 @@ def test_killed_while_it_runs(env: UploadEnvironment, tmp_path: Path) -> None:
     """A kill of a running command ends its whole tree and nothing else, and keeps the output so far."""
     neighbour = env.start("echo up; exec sleep 600")
     process = start(env, "echo before; setsid sleep 600 & sleep 600;")
-    eventually((tmp_path / "started").exists, "the command did not start")
+    until((tmp_path / "started").exists, PATIENCE, "the command did not start")
     process.kill()
     with pytest.raises(CommandCancelled) as caught:
         process.wait(PATIENCE)
@@ -207,9 +198,9 @@ def test_connection_cut_while_it_runs(env: UploadEnvironment, tmp_path: Path) ->
     """A connection cut in the middle of a command costs nothing: its end is waited for and reported."""
     fault = env.sdk.faults.arm("execute", "abandoned", match=".sh'")
     process = start(env, "while [ ! -e go ]; do sleep 0.05; done; echo done; exit 3;")
-    eventually((tmp_path / "started").exists, "the command did not start")
+    until((tmp_path / "started").exists, PATIENCE, "the command did not start")
     fault.gate.set()
-    eventually(lambda: env.sdk.faults.count("execute", " starting; ") > 1, "nobody looked")
+    until(lambda: env.sdk.faults.count("execute", " starting; ") > 1, PATIENCE, "nobody looked")
     (tmp_path / "go").touch()
     result = process.wait(PATIENCE)
     assert (result.exit_code, result.stdout) == (3, b"done\n")
@@ -238,7 +229,7 @@ def test_lost_link(env: UploadEnvironment, tmp_path: Path) -> None:
 def test_lost_link_then_killed(env: UploadEnvironment, tmp_path: Path) -> None:
     """A kill that cannot reach the environment returns in bounded time and says that it is not confirmed."""
     process = start(env, "while [ ! -e go ]; do sleep 0.05; done;")
-    eventually((tmp_path / "started").exists, "the command did not start")
+    until((tmp_path / "started").exists, PATIENCE, "the command did not start")
     link = env.sdk.faults.arm("execute", "error_before", times=1000)
     process.kill()
     with pytest.raises(CommandCancelled) as caught:
@@ -292,5 +283,5 @@ def test_close_while_an_upload_hangs(tmp_path: Path, env: UploadEnvironment) -> 
     fault.gate.set()
     assert fault.landed.wait(PATIENCE)
     env.sdk.faults.release()
-    eventually(lambda: not files_with_secret(tmp_path), "the late upload is still there")
+    until(lambda: not files_with_secret(tmp_path), PATIENCE, "the late upload is still there")
     assert runs(tmp_path) == 0

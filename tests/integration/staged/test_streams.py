@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import pytest
 
 from hermes_env import CommandCancelled, CommandTimeout, OutcomeUnknown, open_environment
 from tests.backends.streams import StreamEnvironment
+from tests.processes import marked
+from tests.waiting import until
 
 PATIENCE = 30.0
 
@@ -22,14 +23,6 @@ def env(tmp_path: Path) -> Iterator[StreamEnvironment]:
     with opened:
         yield opened
     opened.sdk.faults.release()
-
-
-def wait_for(path: Path) -> None:
-    """Wait until a file is there."""
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_537, 3 << 20])
@@ -58,7 +51,7 @@ def test_live_stdin(env: StreamEnvironment) -> None:
 def test_kill_without_a_kill_call(env: StreamEnvironment, tmp_path: Path) -> None:
     """A kill ends the tree though the SDK has no call for it, and the next command works."""
     process = env.start("touch started; setsid sleep 600 & sleep 600")
-    wait_for(tmp_path / "started")
+    until((tmp_path / "started").exists)
     process.kill()
     with pytest.raises(CommandCancelled) as caught:
         process.wait(PATIENCE)
@@ -116,19 +109,5 @@ def test_launch_that_arrives_after_the_kill(env: StreamEnvironment, tmp_path: Pa
         process.wait(PATIENCE)
     fault.gate.set()
     assert fault.landed.wait(PATIENCE)
-    deadline = time.monotonic() + PATIENCE
-    while running(process.id):
-        assert time.monotonic() < deadline, "the late command runs on"
-        time.sleep(0.05)
+    until(lambda: not marked(process.id), PATIENCE, "the late command runs on")
     assert not (tmp_path / "complete").exists()
-
-
-def running(command_id: str) -> bool:
-    """Whether a process has the command's id among its variables."""
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if command_id.encode() in environ.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False

@@ -16,6 +16,7 @@ import pytest
 
 from hermes_env import TransportError
 from hermes_env.tools import EditOutcome
+from tests.slow import slow
 
 from .bench import Bench, directory, is_commit, make_bench, open_kind, tree, with_functions
 from .killer import FILES, PATCH, change, fill, start
@@ -331,8 +332,9 @@ def test_the_client_is_killed_between_any_two_steps(
 
 
 @pytest.mark.parametrize("what", ["mounted", "linked"])
+# The script is that of `sh`, and the patch above has a file with two names in it, on every way.
 @pytest.mark.parametrize(
-    "kind", ["native", "sh", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("staged", "docker"))]
+    "kind", ["native", "sh", *(pytest.param(kind, marks=slow("takes a minute")) for kind in ("staged", "docker"))]
 )
 def test_the_client_is_killed_while_it_writes_in_place(
     kind: str, what: str, home: Path, request: pytest.FixtureRequest

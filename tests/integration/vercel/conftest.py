@@ -3,67 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from hermes_env import BaseEnvironment
 from tests.emulators.vercel.client import Emulator
-from tests.integration.clouds import Open, opener
+from tests.integration.cloud_fixtures import Cloud, emulator, env, faulty, opened, shared  # noqa: F401 - fixtures
 
 LIVE = os.environ.get("HERMES_ENV_LIVE") == "vercel"
 LIVE_OPTIONS: dict[str, Any] = {"execution_time_limit": 1800, "extend": False}
 """A live sandbox lasts thirty minutes at most."""
 
 
-def access(emulator: Emulator | None) -> dict[str, Any]:
+def access(running: Emulator | None) -> dict[str, Any]:
     """Options that reach the emulator; live, the environment's credentials do."""
-    if emulator is None:
+    if running is None:
         return {}
     return {
-        "token": emulator.token,
-        "team": emulator.team_id,
-        "project": emulator.project_id,
-        "base_url": emulator.base_url,
+        "token": running.token,
+        "team": running.team_id,
+        "project": running.project_id,
+        "base_url": running.base_url,
     }
 
 
 @pytest.fixture(scope="session")
-def shared() -> Iterator[Emulator | None]:
-    """One emulator for all tests that need no faults and no switches; None when they run live."""
-    if LIVE:
-        yield None
-        return
-    with Emulator() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(shared: Emulator | None) -> Iterator[Open]:
-    """Opens sandboxes, and closes them after the test."""
-    yield from opener("vercel", access(shared) or LIVE_OPTIONS)
-
-
-@pytest.fixture
-def env(opened: Open) -> BaseEnvironment:
-    """A sandbox of its own."""
-    return opened()
-
-
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[Emulator]:
-    """An emulator for tests with faults and switches; live there are none."""
-    if LIVE:
-        pytest.skip("needs the emulator's faults")
-    with Emulator() as running:
-        yield running
-
-
-@pytest.fixture
-def faulty(emulator: Emulator) -> Iterator[Open]:
-    """Opens sandboxes of the emulator with faults; the faults are forgotten before they are closed."""
-    opening = opener("vercel", access(emulator))
-    yield next(opening)
-    emulator.heal()
-    next(opening, None)
+def cloud() -> Cloud:
+    """The service that is tested here."""
+    return Cloud("vercel", Emulator, LIVE, lambda running: access(running) or LIVE_OPTIONS)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import os
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,26 +11,23 @@ import pytest
 from hermes_env import (
     BackendUnavailable,
     BaseEnvironment,
-    CommandCancelled,
-    CommandTimeout,
     EnvironmentGone,
-    Unsupported,
     attach,
 )
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
+from tests.integration.cloud_tests import StagedCommandTests, hold_apart
 from tests.integration.clouds import Open
 from tests.integration.vercel.conftest import LIVE, access
+from tests.slow import slow
 
 EVERY_BYTE = bytes(range(256))
 SPLIT = "é€𝄞".encode() * 30_000
 """Characters of two, three and four bytes: wherever the service cuts its output, it cuts some of them."""
 
 
-def test_every_byte_goes_in_and_comes_out_apart(env: BaseEnvironment) -> None:
-    """Stdin arrives byte for byte, and so do both streams, each by itself."""
-    result = env.exec("tee /dev/stderr; exit 3", stdin=EVERY_BYTE * 16)
-    assert (result.exit_code, result.stdout, result.stderr) == (3, EVERY_BYTE * 16, EVERY_BYTE * 16)
+class TestCommands(StagedCommandTests):
+    """What every staged backend does."""
 
 
 def test_characters_at_the_edges_of_the_services_pieces_survive(env: BaseEnvironment) -> None:
@@ -83,21 +77,6 @@ def test_a_file_that_grows_while_it_is_sent_arrives(env: BaseEnvironment, tmp_pa
     assert result.text.split()[0] == hashlib.sha256(data * 2).hexdigest()
 
 
-def test_text_that_is_a_program_stays_data(env: BaseEnvironment) -> None:
-    """Unread stdin that looks like shell is never run."""
-    result = env.exec("head -c 3\necho after", stdin=b"echo INJECTED; exit 77\n" * 1000)
-    assert (result.exit_code, result.text) == (0, "echafter\n")
-
-
-def test_odd_names_and_values_arrive(env: BaseEnvironment) -> None:
-    """Arguments, variables and file names of any bytes arrive as they are."""
-    odd = "a\n'\"$(x) \udcff é"
-    assert env.exec(["printf", "%s", odd]).stdout == odd.encode("utf-8", "surrogateescape")
-    assert env.exec('printf %s "$ODD"', env={"ODD": odd}).stdout == odd.encode("utf-8", "surrogateescape")
-    env.files.write_bytes(" \udcff ", b"1")
-    assert env.exec("ls").stdout == b" \xff \n"
-
-
 def test_commands_start_in_the_sessions_directory(env: BaseEnvironment) -> None:
     """The working directory is the one that the session names, and relative paths are of it."""
     assert isinstance(env, VercelEnvironment)
@@ -106,57 +85,12 @@ def test_commands_start_in_the_sessions_directory(env: BaseEnvironment) -> None:
     assert env.files.exists(f"{env._box.cwd}/here")
 
 
-def test_a_timeout_keeps_what_was_written(env: BaseEnvironment) -> None:
-    """A command over its deadline, also one of a fraction of a second, is killed and its output kept."""
-    with pytest.raises(CommandTimeout) as caught:
-        env.exec("echo partial; echo err >&2; sleep 600", timeout=2.5)
-    assert (caught.value.result.stdout, caught.value.result.stderr) == (b"partial\n", b"err\n")
-    assert caught.value.result.kill_unconfirmed is False
-
-
-def test_a_kill_ends_the_tree_and_nothing_else(env: BaseEnvironment) -> None:
-    """A killed command takes its whole tree with it; another command and the sandbox go on."""
-    other = env.start("until [ -e stop ]; do sleep 0.05; done; echo other")
-    process = env.start("setsid sleep 601 & sleep 601 & : >up; wait")
-    while not env.files.exists("up"):
-        assert process.state != "finished"
-    process.kill()
-    with pytest.raises(CommandCancelled):
-        process.wait(60)
-    assert env.exec("pgrep -f 'sleep 60[1]' || echo none").text == "none\n"
-    env.files.write_bytes("stop", b"")
-    assert other.wait(60).text == "other\n"
-
-
-def test_a_background_child_does_not_hold_the_answer(env: BaseEnvironment) -> None:
-    """A child that keeps stdout open is reported, not waited for."""
-    result = env.exec("sleep 60 & echo hi", timeout=30)
-    assert result.text == "hi\n" and result.held == ("stdout", "stderr")
-
-
 @pytest.mark.parametrize("size", [0, 100, 3 << 20, 12 << 20])
 def test_files_go_and_come_back(env: BaseEnvironment, size: int) -> None:
     """A file of any size is written, verified and read back whole."""
     data = (EVERY_BYTE * (size // 256 + 1))[:size]
     assert env.files.write_bytes("f", data).verified
     assert env.files.read_bytes("f") == data
-
-
-def test_another_user_is_refused(env: BaseEnvironment) -> None:
-    """The private directory has one owner, so `user=` is refused before anything runs."""
-    with pytest.raises(Unsupported):
-        env.exec("id", user="root")
-
-
-def test_ten_commands_at_once(env: BaseEnvironment) -> None:
-    """Commands of one sandbox do not see each other's stdin, output or variables."""
-    results: dict[int, bytes] = {}
-
-    def one(number: int) -> None:
-        results[number] = env.exec("cat; echo $N", stdin=b"%d " % number * 1000, env={"N": str(number)}).stdout
-
-    _all(range(10), one)
-    assert results == {n: b"%d " % n * 1000 + b"%d\n" % n for n in range(10)}
 
 
 def test_detach_and_attach(opened: Open, shared: Emulator | None) -> None:
@@ -199,29 +133,14 @@ def test_expiry_is_told(opened: Open) -> None:
     assert dt.timedelta(minutes=15) < moment - dt.datetime.now(dt.UTC) < dt.timedelta(minutes=21)
 
 
+def test_file_names_of_any_bytes_arrive(env: BaseEnvironment) -> None:
+    """A name with white space at its ends and a byte that is no text is the file's name."""
+    env.files.write_bytes(" \udcff ", b"1")
+    assert env.exec("ls").stdout == b" \xff \n"
+
+
 @pytest.mark.skipif(LIVE, reason="30 sandboxes are over the limits of the smallest plan")
-@pytest.mark.skipif(os.environ.get("HERMES_ENV_SLOW") != "1", reason="a test of load: set HERMES_ENV_SLOW=1 to run it")
+@slow("a test of load")
 def test_many_sandboxes_with_five_commands_each(opened: Open) -> None:
-    """1000 commands in 200 sandboxes, many at once, all give their own bytes."""
-    results: dict[tuple[int, int], bytes] = {}
-    envs: dict[int, BaseEnvironment] = {}
-
-    def sandbox(number: int) -> None:
-        envs[number] = opened()
-        _all(range(5), lambda index: command(number, index))
-
-    def command(number: int, index: int) -> None:
-        data = b"%d/%d " % (number, index) * 50
-        results[number, index] = envs[number].exec("cat", stdin=data).stdout
-
-    _all(range(200), sandbox)
-    wanted = {(n, i): b"%d/%d " % (n, i) * 50 for n in range(200) for i in range(5)}
-    assert {key for key, value in wanted.items() if results.get(key) != value} == set()
-
-
-def _all(numbers: range, work: Callable[[int], None]) -> None:
-    threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    """1,000 commands in 200 sandboxes, many at once, all give their own bytes."""
+    hold_apart(opened, 200)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any, ClassVar
 
 import pytest
@@ -13,12 +10,11 @@ from hermes_env import BaseEnvironment, open_environment
 from hermes_env_conformance import ConformanceSuite
 from tests.emulators.vercel._switches import SDK_VERSION
 from tests.emulators.vercel.client import Emulator
+from tests.integration.clouds import hold_quick_laws
 from tests.integration.vercel.conftest import LIVE, LIVE_OPTIONS, access
+from tests.slow import ALL, slow
 
-SLOW = pytest.mark.skipif(
-    os.environ.get("HERMES_ENV_SLOW") != "1", reason="takes minutes: set HERMES_ENV_SLOW=1 to run it"
-)
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+SLOW = slow("takes minutes")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,7 +26,7 @@ class TestConformance(ConformanceSuite):
     """All laws, with the emulator as it comes."""
 
     backend = "vercel"
-    profile = "default" if os.environ.get("HERMES_ENV_SLOW") == "1" else "quick"
+    profile = "default" if ALL else "quick"
     against = None if LIVE else f"emulator of SDK {SDK_VERSION}"
     patience = 60.0
     emulator: ClassVar[Emulator | None] = None
@@ -53,8 +49,4 @@ OTHERWISE = [
 @pytest.mark.parametrize("switches", OTHERWISE, ids=lambda switches: switches[0].partition("=")[0])
 def test_the_laws_hold_whatever_the_service_does(switches: list[str]) -> None:
     """The quick profile is green with the other answer to each open question about the service, too."""
-    flags = [word for switch in switches for word in ("--switch", switch)]
-    emulator = [sys.executable, os.path.join(ROOT, "tests/emulators/vercel"), *flags, "--"]
-    laws = [sys.executable, "-m", "hermes_env", "conformance", "vercel", "--profile", "quick"]
-    done = subprocess.run([*emulator, *laws], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-20_000:]
+    hold_quick_laws("vercel", switches)

@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
 
-from hermes_env import BackendUnavailable, EnvironmentGone, InvalidArgument, attach, reap
+from hermes_env import (
+    BackendUnavailable,
+    EnvironmentGone,
+    InvalidArgument,
+    OutcomeUnknown,
+    attach,
+    reap,
+)
 from tests.emulators.vercel.client import Emulator
-from tests.integration.clouds import Open
+from tests.integration.clouds import Open, ident
 from tests.integration.vercel.conftest import access
-from tests.integration.vercel.test_faults import name_of
+from tests.waiting import until
 
 
 def test_what_is_asked_for_is_what_the_service_is_told(faulty: Open, emulator: Emulator) -> None:
@@ -54,7 +62,7 @@ def test_what_is_asked_for_is_what_the_service_is_told(faulty: Open, emulator: E
 def test_no_network_is_asked_for(faulty: Open, emulator: Emulator) -> None:
     """Without network every connection is denied."""
     env = faulty(network=False)
-    assert emulator.sandboxes()[name_of(env)]["request"]["networkPolicy"] == {"mode": "deny-all"}
+    assert emulator.sandboxes()[ident(env)]["request"]["networkPolicy"] == {"mode": "deny-all"}
 
 
 def test_a_sandbox_is_never_kept(faulty: Open, emulator: Emulator) -> None:
@@ -132,7 +140,7 @@ def test_too_many_sandboxes_are_said_to_be_that(faulty: Open, emulator: Emulator
 def test_attaching_resumes_nothing(faulty: Open, emulator: Emulator) -> None:
     """A sandbox that does not run is not started again by attaching to it."""
     env = faulty()
-    emulator.vanish(name_of(env), "stopped")
+    emulator.vanish(ident(env), "stopped")
     with pytest.raises(EnvironmentGone, match="not resumed"):
         attach(env.ref, **access(emulator))
     with pytest.raises(EnvironmentGone):
@@ -166,7 +174,7 @@ def test_only_sandboxes_of_dead_clients_are_reaped(faulty: Open, emulator: Emula
     left = child.stdout.decode().strip().partition("://")[2]
     assert left in emulator.sandboxes()
     assert reap("vercel", **access(emulator)) == [left]
-    assert emulator.sandboxes().keys() == {name_of(mine), theirs.name}
+    assert emulator.sandboxes().keys() == {ident(mine), theirs.name}
     theirs.destroy()
     client.close()
 
@@ -175,10 +183,91 @@ def test_reaping_goes_on_after_a_sandbox_that_resists(faulty: Open, emulator: Em
     """A sandbox that cannot be destroyed now is left to its time limit and not reported as removed."""
     env = faulty()
     client = emulator.connect()
-    box = client.get_sandbox(name=name_of(env))
+    box = client.get_sandbox(name=ident(env))
     owner = dict(box.tags or {})["hermes_env.owner"].split(".")
     box.update(tags={"hermes_env.owner": ".".join([*owner[:3], "4194304", "1"])})
     client.close()
     emulator.fail("destroy", "status", 500)
     assert reap("vercel", **access(emulator)) == []
-    assert reap("vercel", **access(emulator)) == [name_of(env)]
+    assert reap("vercel", **access(emulator)) == [ident(env)]
+
+
+# -- the end of a session ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", ["sandbox_stopped", "sandbox_stream_closed"])
+@pytest.mark.parametrize("answer", ["410", "409", "bare 410"])
+def test_a_stopped_session_is_never_resumed(faulty: Open, emulator: Emulator, answer: str, stream: str) -> None:
+    """A session that the provider stops takes its command along, whose outcome is unknown; it is not started again."""
+    env = faulty()
+    emulator.switch(stopped=answer, stopped_stream=stream)
+    process = env.start(": >up; sleep 600")
+    until(lambda: env.exec("[ -e up ]").ok)
+    emulator.forget()
+    emulator.vanish(ident(env), "stopped")
+    with pytest.raises(OutcomeUnknown):
+        process.wait(60)
+    assert not env.alive()
+    with pytest.raises(EnvironmentGone, match="not resumed"):
+        env.exec("true")
+    assert not {"get", "create"} & emulator.counts().keys()
+    emulator.switch(stopped="410", stopped_stream="sandbox_stopped")
+
+
+def test_a_destroyed_sandbox_is_gone(faulty: Open, emulator: Emulator) -> None:
+    """A sandbox that is destroyed by somebody else is gone, and closing it is quiet."""
+    env = faulty()
+    emulator.vanish(ident(env))
+    assert not env.alive()
+    with pytest.raises(EnvironmentGone):
+        env.exec("true")
+    env.close()
+
+
+def test_a_stopping_session_is_gone(faulty: Open, emulator: Emulator) -> None:
+    """A session on its way to its end takes no commands, and is not waited for."""
+    env = faulty()
+    emulator.switch(stop_seconds=600.0)
+    threading.Thread(target=emulator.vanish, args=(ident(env), "stopped"), daemon=True).start()
+    until(lambda: not env.alive())
+    with pytest.raises(EnvironmentGone):
+        env.exec("true")
+    emulator.switch(stop_seconds=0.0)
+
+
+def test_a_refused_token_is_said_to_be_that(faulty: Open, emulator: Emulator) -> None:
+    """A token that is no longer accepted is not taken for the end of the sandbox."""
+    env = faulty()
+    emulator.fail("write", "status", 403, code="forbidden")
+    with pytest.raises(BackendUnavailable) as caught:
+        env.exec("true")
+    assert caught.value.reason == "denied"
+    assert env.exec("echo on").text == "on\n"
+
+
+# -- the time limit ------------------------------------------------------------------------------------------------
+
+
+def test_a_running_command_is_given_more_time(faulty: Open, emulator: Emulator) -> None:
+    """A command that runs longer than the time limit is not cut: the limit is extended while it runs."""
+    env = faulty(execution_time_limit=9)
+    limit = env.expires_at
+    process = env.start("until [ -e go ]; do sleep 0.05; done; echo whole")
+    until(lambda: emulator.counts(ident(env)).get("extend", 0) >= 4, 60)
+    assert process.state == "dispatched"
+    env.exec(": >go")
+    assert process.wait(60).text == "whole\n"
+    assert limit is not None and env.expires_at is not None and env.expires_at > limit
+
+
+@pytest.mark.parametrize("extend", [True, False], ids=["refused", "not asked for"])
+def test_a_limit_that_is_not_extended_ends_the_command(faulty: Open, emulator: Emulator, extend: bool) -> None:
+    """Where the plan or the caller allows no more time the command ends with the session, and is not run again."""
+    emulator.switch(max_limit_seconds=4.0)
+    env = faulty(execution_time_limit=4, extend=extend)
+    with pytest.raises(OutcomeUnknown):
+        env.exec("sleep 600")
+    assert emulator.counts(ident(env)).get("extend", 0) == int(extend)
+    with pytest.raises(EnvironmentGone):
+        env.exec("true")
+    emulator.switch(max_limit_seconds=2700.0)

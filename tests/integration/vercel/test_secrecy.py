@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import secrets
 import subprocess
 import sys
 
@@ -13,57 +12,12 @@ import pytest
 from hermes_env import CommandFailed, open_environment
 from hermes_env_vercel import VercelEnvironment
 from tests.emulators.vercel.client import Emulator
-from tests.emulators.waiting import until
+from tests.integration.cloud_tests import SecrecyTests
 from tests.integration.clouds import Open
 
 
-def argv_with(needle: bytes) -> list[int]:
-    """Processes of this machine, the sandbox's among them, whose argument list holds this."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as file:
-                if needle in file.read():
-                    found.append(int(path.split("/")[2]))
-        except OSError:
-            continue
-    return found
-
-
-def test_command_text_is_constant(faulty: Open, emulator: Emulator) -> None:
-    """The service is given no script, argument, variable or stdin as command text."""
-    env, canary = faulty(), secrets.token_hex(16)
-    emulator.forget()
-    env.exec(f"echo {canary}; cat", stdin=canary.encode(), env={"TOKEN": canary})
-    env.exec(["echo", canary], cwd="/")
-    env.files.write_bytes("f", canary.encode())
-    texts = [text for entry in emulator.log() for text in entry.get("command", ())]
-    assert texts and not any(canary in text for text in texts)
-
-
-def test_stdin_and_variables_are_in_no_argument_list(faulty: Open) -> None:
-    """While a command runs, nothing shows its stdin or the values of its variables."""
-    env, canary = faulty(), secrets.token_hex(16)
-    process = env.start(
-        ": >up; cat >/dev/null; until [ -e go ]; do sleep 0.02; done", stdin=canary.encode() * 9, env={"TOKEN": canary}
-    )
-    until(lambda: env.exec("[ -e up ]").ok)
-    seen = argv_with(canary.encode())
-    env.exec(": >go")
-    process.wait(60)
-    assert seen == []
-
-
-def test_the_private_directory_is_private_and_goes(faulty: Open) -> None:
-    """The directory of staged files is 0700, stdin is unlinked before the command runs, and nothing stays."""
-    env = faulty()
-    assert isinstance(env, VercelEnvironment)
-    home = env._area.home
-    assert os.stat(home).st_mode & 0o777 == 0o700
-    listing = env.exec(f"ls {home}; stat -L -c %h /proc/self/fd/0", stdin=b"secret").text
-    assert not any(name.endswith((".in", ".sh")) for name in listing.split()) and listing.split()[-1] == "0"
-    env._area.remove()
-    assert not os.path.exists(home)
+class TestSecrecy(SecrecyTests):
+    """What every staged backend keeps to itself."""
 
 
 def test_uploads_are_private_whatever_the_service_does(faulty: Open, emulator: Emulator) -> None:

@@ -1,4 +1,4 @@
-"""The awaitable names: the same results, cancellation that kills, and no thread that a command has to wait for."""
+"""The asynchronous interface gives what the synchronous one gives: results, streams, files and errors."""
 
 from __future__ import annotations
 
@@ -6,71 +6,16 @@ import asyncio
 import os
 import resource
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import hermes_env
 from hermes_env import CommandCancelled, CommandFailed, CommandTimeout, OutcomeUnknown, aio
 from hermes_env.files import Files as SyncFiles
-
-STAGED = "tests.backends.uploads:UploadEnvironment"
-BACKENDS = ("local", STAGED)
-PATIENCE = 120.0
-
-
-def opening(name: str, root: Path, **settings: Any) -> aio.Opening:
-    """Open a backend whose commands run under a directory of the test."""
-    if name == STAGED:
-        settings["root"] = str(root)
-    return aio.open_environment(name, cwd=str(root), **settings)
-
-
-def marked(command_id: str) -> bool:
-    """Whether a process with the id of a command among its variables is alive."""
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if command_id.encode() in environ.read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
-
-
-def marked_by(root: Path) -> bool:
-    """Whether a process of a command that left its id in a file is alive."""
-    return any(marked(text) for text in (path.read_text() for path in root.glob("id*")) if text)
-
-
-async def until(check: Callable[[], bool]) -> None:
-    """Wait for a state of the world that is bound to come."""
-    await asyncio.to_thread(poll, check)
-
-
-def poll(check: Callable[[], bool]) -> None:
-    """Wait, on a thread, for a state of the world."""
-    deadline = time.monotonic() + PATIENCE
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@pytest.fixture(params=BACKENDS)
-def name(request: pytest.FixtureRequest) -> str:
-    """One backend after the other."""
-    return str(request.param)
-
-
-@pytest.fixture
-def many_files() -> Iterator[None]:
-    """As many descriptors as the system allows, for the time of a test."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+from tests.integration.aio.conftest import STAGED, opening
+from tests.waiting import eventually
 
 
 def test_the_same_results(name: str, tmp_path: Path) -> None:
@@ -102,91 +47,6 @@ def test_open_by_await(tmp_path: Path) -> None:
         await env.close()
         with pytest.raises(hermes_env.EnvironmentGone):
             await env.exec("true")
-
-    asyncio.run(run())
-
-
-def test_a_cancelled_task_kills_its_command(name: str, tmp_path: Path) -> None:
-    """Cancelling a task in `exec` ends the command's tree before the cancellation is raised, and nothing else."""
-
-    async def run() -> None:
-        async with opening(name, tmp_path) as env:
-            neighbour = await env.start("exec sleep 600")
-            task = asyncio.create_task(env.exec('printf %s "$HERMES_ENV_COMMAND" >id; touch up; sleep 600 & sleep 600'))
-            await until((tmp_path / "up").exists)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert not marked((tmp_path / "id").read_text())
-            assert neighbour.state in ("staging", "staged", "dispatched")
-            await neighbour.kill()
-            with pytest.raises(CommandCancelled):
-                await neighbour.wait()
-            assert (await env.exec("echo next")).stdout == b"next\n"
-
-    asyncio.run(run())
-
-
-def test_cancelled_again_while_it_kills(tmp_path: Path) -> None:
-    """A second cancellation while the kill is under way leaves no command behind."""
-
-    async def run() -> None:
-        async with opening("local", tmp_path) as env:
-            script = 'printf %s "$HERMES_ENV_COMMAND" >id; touch up; sleep 600'
-            task = asyncio.create_task(env.exec(script))
-            await until((tmp_path / "up").exists)
-            while not task.done():
-                task.cancel()
-                await asyncio.sleep(0)
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert not marked((tmp_path / "id").read_text())
-
-    asyncio.run(run())
-
-
-def test_asyncio_timeout_kills(tmp_path: Path) -> None:
-    """`asyncio.timeout` around exec is a cancellation: the command is gone when it is over."""
-
-    async def run() -> None:
-        async with opening("local", tmp_path) as env:
-            script = 'printf %s "$HERMES_ENV_COMMAND" >id; sleep 600'
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(env.exec(script), 0.5)
-        assert not marked_by(tmp_path)
-
-    asyncio.run(run())
-
-
-def test_task_group_kills_the_others(tmp_path: Path) -> None:
-    """When one task of a group fails, the commands of the others are killed."""
-
-    async def run() -> None:
-        async with opening("local", tmp_path) as env:
-
-            async def together() -> None:
-                async with asyncio.TaskGroup() as group:
-                    for number in range(3):
-                        group.create_task(env.exec(f'printf %s "$HERMES_ENV_COMMAND" >id{number}; sleep 600'))
-                    group.create_task(env.exec("exit 1", check=True))
-
-            with pytest.raises(ExceptionGroup):
-                await together()
-            assert not marked_by(tmp_path)
-
-    asyncio.run(run())
-
-
-def test_wait_that_runs_out_kills_nothing(name: str, tmp_path: Path) -> None:
-    """`wait(timeout)` raises TimeoutError and the command goes on to its end."""
-
-    async def run() -> None:
-        async with opening(name, tmp_path) as env:
-            process = await env.start("while [ ! -e go ]; do sleep 0.05; done; exit 5")
-            with pytest.raises(TimeoutError):
-                await process.wait(0.2)
-            (tmp_path / "go").touch()
-            assert (await process.wait()).exit_code == 5
 
     asyncio.run(run())
 
@@ -316,7 +176,7 @@ def test_more_commands_than_slots(name: str, tmp_path: Path) -> None:
             assert not waiting.done()
             assert await env.files.exists(".")
             await first.kill()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(60):
                 assert (await waiting).stdout == b"third\n"
             queued = asyncio.create_task(env.exec("touch never"))
             third = await env.start("sleep 600")
@@ -347,46 +207,11 @@ def test_five_hundred_at_once(tmp_path: Path, many_files: None) -> None:
             assert (await env.exec(script, stdin=data)).stdout == data
 
         async def release() -> None:
-            await until(lambda: len(list(tmp_path.glob("up.*"))) == count)
+            await eventually(lambda: len(list(tmp_path.glob("up.*"))) == count)
             os.close(gate)
 
         async with opening("local", tmp_path) as env, asyncio.timeout(300):
             await asyncio.gather(release(), *(one(env, number) for number in range(count)))
-
-    asyncio.run(run())
-
-
-def test_interrupted_loop_leaves_nothing(tmp_path: Path) -> None:
-    """A loop that ends while commands run, as after Ctrl-C, has killed them all."""
-
-    async def run() -> None:
-        async with opening("local", tmp_path) as env:
-            tasks = [
-                asyncio.create_task(env.exec(f'printf %s "$HERMES_ENV_COMMAND" >id{n}; sleep 600')) for n in range(3)
-            ]
-            for n in range(3):
-                await until((tmp_path / f"id{n}").exists)
-            for task in tasks:
-                # Closing kills the commands; nobody awaits these tasks, so nobody else would see how they ended.
-                task.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(run())
-    assert not marked_by(tmp_path)
-
-
-def test_cancelled_while_opening(tmp_path: Path) -> None:
-    """An opening that is cancelled closes what it made."""
-
-    async def run() -> None:
-        before = threading.active_count()
-        task = asyncio.create_task(opening("local", tmp_path)._open())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert threading.active_count() <= before + 1
 
     asyncio.run(run())
 
