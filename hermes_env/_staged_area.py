@@ -27,8 +27,8 @@ _ASK_SECONDS = 30.0
 _ERASE_SECONDS = 5.0
 _NEWS_SECONDS = 3.0
 """Less than `Process` waits for the end of a killed command."""
-_FILL = 1 << 20
-"""Bytes of a download that one call of the SDK brings: each call has a thread of its own."""
+_FILL = 4 << 20
+"""Bytes of a download that one call of the SDK brings: each has a thread of its own, which a busy machine delays."""
 _RENEW_AFTER = 1200.0
 """Seconds without use after which the lease (an hour) is renewed before anything is staged."""
 _FLUSH_AFTER = 1.0

@@ -129,7 +129,6 @@ def latency(env: BaseEnvironment, bare: Bare, rounds: int) -> list[Row]:
 def files(env: BaseEnvironment, bare: Bare, size: int, rounds: int) -> list[Row]:
     """Verified writes, reads and output against transfers of the SDK and one digest by a command."""
     data = os.urandom(MIB) * size
-    digest = hashlib.sha256(data).hexdigest()
     path, fresh = f"{bare.home}/bare", f"{bare.home}/fresh"
     bare.write(path, data)
 
@@ -139,7 +138,7 @@ def files(env: BaseEnvironment, bare: Bare, size: int, rounds: int) -> list[Row]
     def bare_write() -> None:
         # A new file each time, as ours is: overwriting one whose blocks are there costs the service less.
         bare.write(fresh, data)
-        assert bare.run(f"sha256sum {fresh}; rm {fresh}").split()[0] == digest
+        assert bare.run(f"sha256sum {fresh}; rm {fresh}").split()[0] == hashlib.sha256(data).hexdigest()
 
     def read() -> None:
         assert len(env.files.read_bytes("ours")) == len(data)
