@@ -29,10 +29,10 @@ def code_lines(function: Function) -> int:
 
 
 def test_modules_are_short() -> None:
-    """No module that ships is over 400 lines, and half of them are under 200."""
-    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SHIPPED}
+    """No module is over 400 lines, and half of those that ship are under 200."""
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (*SHIPPED, *TESTS)}
     assert not {str(path): size for path, size in sizes.items() if size > 400}
-    assert statistics.median(sizes.values()) <= 200
+    assert statistics.median(sizes[path] for path in SHIPPED) <= 200
 
 
 def test_functions_are_short() -> None:

@@ -17,7 +17,8 @@ import pytest
 from hermes_env import BackendUnavailable, open_environment, parse_kill_report
 from hermes_env_ssh._remote import LINK_VARIABLE, guard_script
 from tests import sshd
-from tests.sshd import Account, marked
+from tests.processes import marked
+from tests.sshd import Account
 
 if TYPE_CHECKING:
     from tests.sshd import Sshd
