@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
+    from ._blocks import Downloads
     from ._launch import Channel, Launch
     from ._probe import Probe
 
@@ -146,3 +147,7 @@ class BackendHooks:
 
     def _after_close(self) -> None:
         """Let go of what `_before_open` keeps."""
+
+    def _downloads(self) -> Downloads | None:
+        """How files can be downloaded where they are; None where they are printed by a command."""
+        return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ._base import BaseEnvironment
+from ._blocks import Downloads
 from ._capabilities import Capabilities, StdinMode
 from ._errors import PayloadTooLarge, Unsupported
 from ._staged_area import StagingArea
@@ -42,7 +43,7 @@ class StagedEnvironment(BaseEnvironment):
     batch_bytes: ClassVar[int] = 1 << 20
     """Bytes of stdin up to which it goes to `_stage_many` together with the script."""
     fetches: ClassVar[bool] = False
-    """The SDK downloads files: large output is read back by `_fetch`."""
+    """The SDK downloads files: large output and large files are read by `_fetch`."""
 
     _area: StagingArea
 
@@ -109,10 +110,10 @@ class StagedEnvironment(BaseEnvironment):
         """Download a file; asked only where `fetches` is declared.
 
         What arrives is checked block by block. A block that is not what the environment says it is, or an error, makes
-        the framework go on by `_run`.
+        the framework go on by `_run`: so it does no harm when the SDK may not read a file that commands may.
 
         Args:
-            path: Absolute ASCII path of a file that may grow meanwhile.
+            path: Absolute ASCII path of a private file, or of any file that is read; it may change meanwhile.
         """
         raise NotImplementedError
 
@@ -131,6 +132,9 @@ class StagedEnvironment(BaseEnvironment):
 
     def _before_close(self) -> None:
         self._area.remove()
+
+    def _downloads(self) -> Downloads | None:
+        return Downloads(self._area.inline + 1, self._area.download) if self.fetches else None
 
     def _dispatcher(self, command: Command) -> Dispatcher:
         if command.user is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import secrets
 import threading
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from . import _staged_reply, _timer
 from . import _staged_script as text
+from ._blocks import BlockCheck
 from ._errors import BackendUnavailable, HermesEnvError, StagingError, TransportError, Unsupported
 from ._launch import Launch
 from ._staged_call import bounded
@@ -27,6 +27,8 @@ _ASK_SECONDS = 30.0
 _ERASE_SECONDS = 5.0
 _NEWS_SECONDS = 3.0
 """Less than `Process` waits for the end of a killed command."""
+_FILL = 4 << 20
+"""Bytes of a download that one call of the SDK brings: each has a thread of its own, which a busy machine delays."""
 _RENEW_AFTER = 1200.0
 """Seconds without use after which the lease (an hour) is renewed before anything is staged."""
 _FLUSH_AFTER = 1.0
@@ -109,7 +111,7 @@ class StagingArea:
             problem = "the environment runs commands but their output does not come back"
             raise BackendUnavailable(problem, reason="unreachable")
         self.encoder, self.home = words[1:]
-        self._touched = time.monotonic()
+        self._touched = _clock()
 
     def ready(self) -> None:
         """Before staging: see to it that nobody takes the directory for abandoned, and that it is there.
@@ -117,10 +119,11 @@ class StagingArea:
         Raises:
             StagingError: It is gone and cannot be made again.
         """
+        now = _clock()
         with self._lock:
-            if time.monotonic() - self._touched < _RENEW_AFTER:
+            if now - self._touched < _RENEW_AFTER:
                 return
-            self._touched = time.monotonic()
+            self._touched = now
         self.renew()
 
     def lost(self) -> None:
@@ -205,37 +208,40 @@ class StagingArea:
         Raises:
             TransportError, ConnectionError: As `pieces`, which carries the rest.
         """
-        done = 0
-        for block, wanted in zip(self._blocks(path, size), sums, strict=False):
-            if hashlib.sha256(block).hexdigest() != wanted:
-                logger.debug("a download differs from byte %d on: read back encoded", done)
+        right: list[bytes] = []
+        check = BlockCheck(size, sums, right.append)
+        for chunk in self.download(path):
+            wanted = check.feed(chunk)
+            yield from right
+            right.clear()
+            if not wanted:
                 break
-            yield block
-            done += len(block)
-        if done < size:
-            yield from self.pieces(path, size, done)
+        if check.done < size:
+            logger.debug("a download differs from byte %d on: read back encoded", check.done)
+            yield from self.pieces(path, size, check.done)
 
-    def _blocks(self, path: str, size: int) -> Iterator[bytes]:
-        """Blocks of a download; ends early when it fails."""
-        chunks, buffer = self.host._fetch(path), bytearray()  # noqa: SLF001 - the backend's hook
+    def download(self, path: str) -> Iterator[bytes]:
+        """What the SDK downloads, for somebody who checks it; it ends early when the download fails."""
+        chunks, held = self.host._fetch(path), list[bytes]()  # noqa: SLF001 - the backend's hook
 
         def fill() -> None:
+            size = 0
             for chunk in chunks:
-                buffer.extend(chunk)
-                if len(buffer) >= text.BLOCK:
+                held.append(chunk)
+                size += len(chunk)
+                if size >= _FILL:
                     return
 
-        for start in range(0, size, text.BLOCK):
+        while True:
             try:
                 bounded(fill, _ASK_SECONDS * 4)
-            except Exception as error:  # noqa: BLE001 - the rest is read back encoded
+            except Exception as error:  # noqa: BLE001 - who checks it finds out what is missing
                 logger.debug("a download failed: %s", type(error).__name__)
                 return
-            wanted = min(text.BLOCK, size - start)
-            if len(buffer) < wanted:
+            if not held:
                 return
-            yield bytes(memoryview(buffer)[:wanted])
-            del buffer[:wanted]
+            yield from held
+            held.clear()
 
     def pieces(self, path: str, size: int, start: int = 0) -> Iterator[bytes]:
         """The bytes of an output file from `start`, a multiple of `PIECE`, to `size`, in replies of bounded length.
@@ -323,6 +329,11 @@ class StagingArea:
             logger.debug("clean-up not confirmed: %s", type(error).__name__)
             return False
         return _staged_reply.words(reply, nonce) == ["ok"]
+
+
+def _clock() -> float:
+    """Seconds that count while this machine sleeps, as those of leases do, where the system has such a clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _take(queue: deque[str], count: int) -> list[str]:

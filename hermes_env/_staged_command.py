@@ -8,7 +8,7 @@ Files of one command, all in the client's own 0700 directory and made under ``um
     ``.claim`` directory: whoever makes it decides whether the command runs; nobody else ever can
     ``.pid``   process id of the script; ``.stop`` asks a script that has not started the command to give up
     ``.out``   stdout, ``.err`` stderr
-    ``.rc``    exit code or the reason why nothing ran, in place by rename
+    ``.rc``    exit code or the reason why nothing ran, and a dot that ends it
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ echo $$ >"$_h_d/$_h_i.pid" || _h_finish full
 rm -f -- "$_h_d/$_h_i.sh"@TRASH@
 @CLAIMS@[ ! -e "$_h_d/$_h_i.sh" ] || _h_finish unlink
 [ -f "$_h_d/lease" ] || _h_finish home
-_h_lease
 [ ! -e "$_h_d/$_h_i.stop" ] || _h_finish stopped
 """
 
@@ -54,7 +53,7 @@ _h_finish "$_h_r"$_h_k
 """
 
 _BECOME = r"""
-if command -v setsid >/dev/null 2>&1; then exec setsid /bin/sh -c 'exec "$@"' sh "$@"; fi
+if command -v setsid >/dev/null 2>&1; then exec setsid @EXEC@"$@"; fi
 exec "$@"
 """
 """A session of its own, so that a kill finds what has left the command's environment and parents."""
@@ -140,4 +139,6 @@ def _body(command: Command) -> str:
     guard = _shell.refuse_yash((*args, *variables.values()), command.nonce)
     errors = "2>&1" if command.merge_stderr else "2>&9"
     head = f'umask "$_h_m"\nexec {errors} 9>&-\n{guard}{_shell.assign_args(args)}\n'
-    return f"{head}{_shell.exports(variables)}{enter}{_BECOME}"
+    # Where the program may be missing, a shell tells so, and not setsid.
+    become = _BECOME.replace("@EXEC@", "" if argv[0] == "/bin/sh" else "/bin/sh -c 'exec \"$@\"' sh ")
+    return f"{head}{_shell.exports(variables)}{enter}{become}"

@@ -88,7 +88,10 @@ class StagedDispatcher:
     def _held_stdin(self) -> bytes | None:
         """Stdin that is in memory and small enough to go with the script."""
         memory = self._command.memory
-        return bytes(memory) if memory is not None and len(memory) <= self._area.host.batch_bytes else None
+        if memory is None or len(memory) > self._area.host.batch_bytes:
+            return None
+        whole = memory.obj
+        return whole if isinstance(whole, bytes) and len(whole) == len(memory) else bytes(memory)
 
     def _upload_stdin(self, source: StdinSource, cancelled: Callable[[], bool]) -> int:
         """The bytes sent; what the caller's own iterable raises is raised as it is."""

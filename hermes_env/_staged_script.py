@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from . import _shell
+from ._blocks import BLOCK
 from ._kill_script import KILL_SCRIPT
 from ._launch import COMMAND_ID_VARIABLE
 
@@ -13,14 +14,12 @@ LEASE_SECONDS = 3600
 """Age of a lease after which another client may remove the directory, if no script of it runs any more."""
 PIECE = 1 << 16
 """Output is read back in multiples of this many bytes."""
-BLOCK = 64 * PIECE
-"""Downloads are checked in blocks of this many bytes."""
 ENCODERS = {"base64": "base64", "od": "od -An -v -tx1"}
 """Spelled without options where possible: the only forms that every tool set has."""
 
 SIZE = r"""
 _h_size() {
-  _h_s=0; [ -f "$1" ] || return 0
+  _h_s=0; [ -s "$1" ] || return 0
   if command -v wc >/dev/null 2>&1; then _h_s=$(($(wc -c <"$1"))); return; fi
   _h_s=$(LC_ALL=C ls -ln -- "$1"); set -- $_h_s; _h_s=$5
 }
@@ -50,7 +49,7 @@ _h_old() {
     + str(LEASE_SECONDS)
     + r""" ]
 }
-for c in mkdir rm mv; do
+for c in mkdir rm; do
   command -v "$c" >/dev/null 2>&1 || { _h_say missing "$c"; exit 0; }
 done
 command -v wc >/dev/null 2>&1 || command -v ls >/dev/null 2>&1 || { _h_say missing wc or ls; exit 0; }
@@ -112,18 +111,17 @@ _h_report() {
   fi
   _h_say end
 }
-_h_sums() {
-  _h_j=0
-  while [ "$_h_j" -lt "$2" ]; do
-    _h_s=$(($2 - _h_j))
-    dd if="$1" bs=@PIECE@ skip=$((_h_j / @PIECE@)) count="$_h_b" 2>/dev/null |
-      if [ "$_h_s" -lt $((_h_b * @PIECE@)) ]; then head -c "$_h_s"; else cat; fi |
-      { sha256sum || shasum -a 256 || openssl dgst -sha256 -r; } 2>/dev/null
-    _h_j=$((_h_j + _h_b * @PIECE@))
+_h_sums() { [ ! -f "$1" ] || _h_blocks "$2" <"$1"; }
+_h_blocks() {
+  _h_j=$1
+  while [ "$_h_j" -gt 0 ]; do
+    if [ "$_h_j" -gt $((_h_b * @PIECE@)) ]; then dd bs=@PIECE@ count="$_h_b"; else head -c "$_h_j"; fi 2>/dev/null |
+      { openssl dgst -sha256 -r || sha256sum || shasum -a 256; } 2>/dev/null
+    _h_j=$((_h_j - _h_b * @PIECE@))
   done
 }
 _h_finish() {
-  echo "$@" >"$_h_d/$_h_i.tmp" && mv -f "$_h_d/$_h_i.tmp" "$_h_d/$_h_i.rc"
+  echo "$* ." >"$_h_d/$_h_i.rc"
   _h_report "$@"
   exit 0
 }
@@ -143,15 +141,17 @@ _LOOK = r"""
 umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_l=$4 _h_b=$5
 exec 2>/dev/null
 _h_lease
-if mkdir "$_h_d/$_h_i.claim"; then echo fenced >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
+if mkdir "$_h_d/$_h_i.claim"; then echo fenced . >"$_h_d/$_h_i.rc"; _h_say fenced; exit 0; fi
 _h_r=
-if [ ! -f "$_h_d/$_h_i.rc" ]; then
+[ ! -f "$_h_d/$_h_i.rc" ] || read -r _h_r <"$_h_d/$_h_i.rc"
+# Without the dot it is still being written.
+case $_h_r in *' .') _h_r=${_h_r% .};; *) _h_r=;; esac
+if [ -z "$_h_r" ]; then
   _h_p=; read -r _h_p <"$_h_d/$_h_i.pid"
   if [ ! -d "$_h_d/$_h_i.claim" ]; then _h_say lost; exit 0; fi
   [ -n "$_h_p" ] || { _h_say starting; exit 0; }
   if _h_alive "$_h_p"; then _h_say running; exit 0; fi
 fi
-read -r _h_r <"$_h_d/$_h_i.rc"
 _h_report ${_h_r:-dead}
 """
 
@@ -161,7 +161,7 @@ umask 077; _h_n=$1 _h_d=$2 _h_i=$3 _h_g=$4
 _h_x=no; [ -f "$_h_d/$_h_i.stop" ] && _h_x=yes
 _h_lease 2>/dev/null
 if mkdir "$_h_d/$_h_i.claim" 2>/dev/null; then
-  echo fenced >"$_h_d/$_h_i.rc"; echo "killed 0 left 0"; _h_say done; exit 0
+  echo fenced . >"$_h_d/$_h_i.rc"; echo "killed 0 left 0"; _h_say done; exit 0
 fi
 _h_c=0
 while :; do

@@ -151,7 +151,7 @@ def hooks() -> str:
     return _table(("hook", "of", "what it does"), rows)
 
 
-_FRAMEWORK = ("_before_", "_after_", "__")
+_FRAMEWORK = ("_before_", "_after_", "_downloads", "__")
 
 
 def laws() -> str:

@@ -34,7 +34,7 @@ class DaytonaEnvironment(StagedEnvironment):
     install: ClassVar[str] = _sdk.INSTALL
     sdk_packages: ClassVar[tuple[str, ...]] = ("daytona", "daytona-sdk")
     max_reply_bytes: ClassVar[int] = 8 << 20
-    batch_bytes: ClassVar[int] = _transfer.POOLED
+    batch_bytes: ClassVar[int] = _transfer.BATCH
     fetches: ClassVar[bool] = True
 
     def __init__(self, options: Any = None, **settings: Any) -> None:

@@ -31,7 +31,7 @@ _ANSWER = 30.0
 """Seconds for each step of a request that is not a command."""
 _STALL = 60.0
 """Seconds for each piece of a transfer; the SDK's own limit is 5 minutes."""
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A command's request has no time limit in the SDK: a connection whose other end has vanished is found out so."""
 _MARK = "hermes-env-"

@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hermes_env._blocks import BLOCK, BlockCheck
 from hermes_env._codec import encode_lossless
 from hermes_env._errors import (
     CommandCancelled,
@@ -26,7 +27,7 @@ from ._script_read import LIST_SCRIPT, READ_SCRIPT, STAT_SCRIPT, SUM_SCRIPT
 from ._script_survey import SURVEY_SCRIPT
 from ._script_write import FIND_SCRIPT, SWEEP_SCRIPT
 from ._survey import SurveyRun
-from ._transfer import Part, Transfer
+from ._transfer import Offer, Part, Transfer
 from ._tree_remote import ScriptTree
 from ._types import Survey, Swept
 from ._wire import ending, local_name, new_nonce, run_script
@@ -123,11 +124,27 @@ class ScriptEngine:
         gone = {index for index, error in transfer.errors.items() if not isinstance(error, FileChanged)}
         return {path: sinks[index].getvalue() for index, path in enumerate(paths) if index not in gone}
 
-    def _read_into(self, part: Part, sink: Callable[[bytes], object]) -> None:
-        transfer = Transfer([part], [sink])
+    def _read_into(self, part: Part, sink: Callable[[bytes], object], *, printed: bool = False) -> None:
+        downloads = None if printed else self._env._downloads()  # noqa: SLF001 - one framework
+        transfer = Transfer([part], [sink], smallest_offer=downloads and downloads.smallest)
         self._transfer(transfer)
         for error in transfer.errors.values():
             raise error
+        for offer in transfer.offers.values():
+            assert downloads is not None
+            self._download(part.path, offer, downloads.fetch(offer.path), sink)
+
+    def _download(self, path: str, offer: Offer, chunks: Iterator[bytes], sink: Callable[[bytes], object]) -> None:
+        """What the download brings, and what it does not bring as it should be, printed by a command."""
+        check = BlockCheck(offer.size, offer.sums, sink)
+        check.feed_all(chunks)
+        done = check.done
+        if done == offer.size:
+            return
+        rest = BlockCheck(offer.size - done, offer.sums[done // BLOCK :], sink)
+        self._read_into(Part(path, done, rest_size := offer.size - done), rest.feed, printed=True)
+        if rest.done < rest_size:
+            raise FileChanged(path, "changed while it was read")
 
     def _transfer(self, transfer: Transfer) -> None:
         """Run the read script; every part ends up whole or with an error."""

@@ -1,10 +1,13 @@
 r"""The scripts that read contents, states and listings. Pure text.
 
 A content travels as ``\nNONCE R SIZE BY\n``, SIZE raw bytes, ``\nNONCE T SUM\n``: what a login script printed
-before is dropped, what got lost shows. An error is a record.
+before is dropped, what got lost shows. An error is a record. A content that is only offered is a record ``block`` with
+the digest of each block, and a record ``place`` with path, size and tool.
 """
 
 from __future__ import annotations
+
+from hermes_env._blocks import BLOCK
 
 from ._script_common import DIGESTS, PATHS, PROLOGUE, RECORDS, dense
 
@@ -31,6 +34,33 @@ emit() {
   [ "$1" -eq 0 ] || head -c "$1"
 }
 """
+
+OFFER = r"""
+# Tells where the open file $path can be downloaded, with the digest of each block; not where that can go wrong by its
+# name, where it is too small for it, or where it is not read whole.
+offer() {
+  [ "$place" != - ] && [ -z "$copy" ] && [ "$len" -ge "$place" ] && [ "$len" -eq "$size" ] &&
+    command -v dd >/dev/null 2>&1 && command -v head >/dev/null 2>&1 || return
+  pick "$len"
+  case $BY in none|cksum) return 1; esac
+  resolve "$path" && phys "$D" || return
+  case $R/${P##*/} in *[!A-Za-z0-9_./,:@%+=~-]*) return 1; esac
+  told=
+  { blocks "$len" && told=1; } 3<"$path"
+  [ "$told" ] && rec place "$R/${P##*/}" "$len" "$BY"
+} 2>/dev/null
+blocks() {
+  left=$1
+  while [ "$left" -gt 0 ]; do
+    # Only dd leaves off at the end of a block; nothing follows the last one.
+    h=$(if [ "$left" -gt @BLOCK@ ]; then exec dd bs=65536 count=@COUNT@; else exec head -c "$left"; fi <&3 | digest "$BY")
+    h=${h%% *}
+    sane "$BY" "$h" || return
+    rec block "$h"
+    left=$((left-@BLOCK@))
+  done
+}
+""".replace("@BLOCK@", str(BLOCK)).replace("@COUNT@", str(BLOCK >> 16))
 
 SEND = r"""
 part() { if [ "$from" -eq 0 ]; then emit "$len"; else tail -c +$((from+1)) | head -c "$len"; fi; }
@@ -77,13 +107,14 @@ trap 'exit 129' 1; trap 'exit 130' 2; trap 'exit 141' 13; trap 'exit 143' 15
 """
 
 _READ = r"""
+place=$1; shift
 while [ "$#" -gt 0 ]; do
   i=$((i+1)) path=$1 from=$2 limit=$3 copy=
   shift 3
   usable "$path" || continue
   measure || continue
   [ "$limit" = - ] || [ "$len" -le "$limit" ] || len=$limit
-  send "$file"
+  offer || send "$file"
   [ -z "$copy" ] || rm -f "$copy"
 done
 rec ok
@@ -154,8 +185,9 @@ rec ok
 
 _BASE = PROLOGUE + RECORDS + PATHS
 
-READ_SCRIPT = dense(_BASE + DIGESTS + REFUSE + EMIT + SEND + _READ)
-"""Arguments: NONCE, then PATH, OFFSET and LIMIT (or ``-``) for every file."""
+READ_SCRIPT = dense(_BASE + DIGESTS + REFUSE + EMIT + OFFER + SEND + _READ)
+"""Arguments: NONCE, bytes from which files are not printed but offered for a download (or ``-``), then PATH, OFFSET and
+LIMIT (or ``-``) for every file."""
 SUM_SCRIPT = dense(_BASE + DIGESTS + REFUSE + _SUM)
 """Arguments: NONCE PATH."""
 STAT_SCRIPT = dense(_BASE + STATE + _STAT_ONE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 _NUMBER_MAX = 2**62
 """No file is that large, and a shell still computes with it: its numbers have 64 bits with a sign."""
+_BLOCKS_MAX = 1 << 20
+"""Digests that are kept: an environment that never stops must not fill this machine's memory."""
+_PLAIN = re.compile(r"/[A-Za-z0-9_./,:@%+=~-]*")
+"""Paths that the script offers, and that every SDK takes as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +36,42 @@ class Part:
     limit: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A part that was not printed: where it can be downloaded, and what its blocks must be."""
+
+    path: str
+    size: int
+    sums: tuple[str, ...]
+
+
 class Transfer:
     """One run of the read script over several parts, each with a sink for its bytes."""
 
-    def __init__(self, parts: Sequence[Part], sinks: Sequence[Callable[[bytes], object]]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        sinks: Sequence[Callable[[bytes], object]],
+        *,
+        smallest_offer: int | None = None,
+    ) -> None:
+        """Begin with the first part.
+
+        Args:
+            parts: What to read.
+            sinks: What gets the bytes of each part, which are not checked before its end.
+            smallest_offer: Bytes from which a file may be offered; None when the bytes of all must come.
+        """
         self.nonce = new_nonce()
+        self.offers: dict[int, Offer] = {}
+        """By index of the part; its bytes did not come."""
         self.errors: dict[int, OSError | HermesEnvError] = {}
         """By index of the part; a part with an error is not to be trusted."""
         self.tools: list[str] = []
         """What hashed the parts in the environment."""
         self._parts, self._sinks = parts, sinks
+        self._place = "-" if smallest_offer is None else str(smallest_offer)
+        self._blocks: list[str] = []
         self._index = 0
         self._header = Header(0, "none")
         self._sum: Tally | Cksum = Tally()
@@ -49,7 +80,7 @@ class Transfer:
 
     def args(self) -> list[str]:
         """Arguments of the script."""
-        args = [self.nonce]
+        args = [self.nonce, self._place]
         for part in self._parts:
             limit = "-" if part.limit is None else str(min(part.limit, _NUMBER_MAX))
             args += [local_name(part.path), str(min(part.offset, _NUMBER_MAX)), limit]
@@ -72,6 +103,7 @@ class Transfer:
 
     def _begin(self, header: Header) -> None:
         self._header = header
+        self._blocks.clear()
         self._sum = Cksum() if header.by == "cksum" else Tally()
 
     def _body(self, data: bytes) -> None:
@@ -90,10 +122,18 @@ class Transfer:
         self._index += 1
 
     def _record(self, fields: tuple[str, ...]) -> None:
-        if fields[0] == "ok":
-            self._complete = self._index == len(self._parts)
-        elif fields[0] == "fail":
-            self._fail(named_error(fields[1], self._parts[self._index].path, fields[3]))
+        match fields:
+            case ("ok",):
+                self._complete = self._index == len(self._parts)
+            case ("fail", code, _, note, _):
+                self._fail(named_error(code, self._parts[self._index].path, note))
+            case ("block", digest) if len(self._blocks) < _BLOCKS_MAX:
+                self._blocks.append(digest)
+            case ("place", path, size, by) if size.isdigit() and _PLAIN.fullmatch(path):
+                self.tools.append(by)
+                self.offers[self._index] = Offer(path, int(size), tuple(self._blocks))
+                self._blocks.clear()
+                self._index += 1
 
     def _changed(self, problem: str) -> FileChanged:
         return FileChanged(self._parts[self._index].path, problem)

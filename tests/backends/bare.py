@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "rmdir": ("change",),
 }
 """For each tool that is taken away: what is refused, by the tool's name. Everything else works."""
-STAGED_NEEDS = ("mkdir", "mv", "rm")
+STAGED_NEEDS = ("mkdir", "rm")
 """Tools without which an environment that stages files, or has only command text, is refused when it is opened."""
 FRAMED_NEEDS = {
     "head": "a known length",

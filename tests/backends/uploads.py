@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from hermes_env import BackendOptions, Capabilities, Launch, StagedEnvironment
@@ -44,6 +44,9 @@ class UploadSdk:
             **(options.variables or {}),
         }
         self.faults = Faults()
+        self.chunk = 65_521
+        self.damage: Callable[[Iterator[bytes]], Iterator[bytes]] = lambda chunks: chunks
+        """What the way back does to downloads."""
 
     def upload(self, path: str, source: Iterator[bytes]) -> None:
         """Write a file in place: mode 0644, parents 0755; a failing source leaves a part of it."""
@@ -54,6 +57,12 @@ class UploadSdk:
         with open(path, "wb") as file:
             os.fchmod(file.fileno(), 0o644)
             file.writelines(source)
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """The content of a file in chunks, as `damage` leaves it."""
+        self.faults.apply("download", path, lambda: None)
+        with open(path, "rb") as file:
+            yield from self.damage(iter(lambda: file.read(self.chunk), b""))
 
     def delete(self, path: str) -> None:
         """Remove a file.
@@ -125,3 +134,13 @@ class UploadEnvironment(StagedEnvironment):
             self.sdk.delete(path)
         except FileNotFoundError:
             return
+
+
+class DownloadEnvironment(UploadEnvironment):
+    """As `UploadEnvironment`, with an SDK that downloads files, too."""
+
+    fetches: ClassVar[bool] = True
+    max_reply_bytes: ClassVar[int] = 8 << 20
+
+    def _fetch(self, path: str) -> Iterator[bytes]:
+        return self.sdk.download(path)

@@ -127,9 +127,8 @@ def latency(env: BaseEnvironment, bare: Bare, rounds: int) -> list[Row]:
 
 
 def files(env: BaseEnvironment, bare: Bare, size: int, rounds: int) -> list[Row]:
-    """Verified writes and reads against transfers of the SDK and one digest by a command."""
+    """Verified writes, reads and output against transfers of the SDK and one digest by a command."""
     data = os.urandom(MIB) * size
-    digest = hashlib.sha256(data).hexdigest()
     path, fresh = f"{bare.home}/bare", f"{bare.home}/fresh"
     bare.write(path, data)
 
@@ -139,7 +138,7 @@ def files(env: BaseEnvironment, bare: Bare, size: int, rounds: int) -> list[Row]
     def bare_write() -> None:
         # A new file each time, as ours is: overwriting one whose blocks are there costs the service less.
         bare.write(fresh, data)
-        assert bare.run(f"sha256sum {fresh}; rm {fresh}").split()[0] == digest
+        assert bare.run(f"sha256sum {fresh}; rm {fresh}").split()[0] == hashlib.sha256(data).hexdigest()
 
     def read() -> None:
         assert len(env.files.read_bytes("ours")) == len(data)
@@ -148,10 +147,18 @@ def files(env: BaseEnvironment, bare: Bare, size: int, rounds: int) -> list[Row]
         content = bare.read(path)
         assert bare.run(f"sha256sum {path}").split()[0] == hashlib.sha256(content).hexdigest()
 
+    def output() -> None:
+        assert len(env.exec("cat ours", output_limit=len(data)).stdout) == len(data)
+
+    def bare_output() -> None:
+        told = bare.run(f"rm -f {fresh}; cat {path} >{fresh}; sha256sum {fresh}").split()[0]
+        assert told == hashlib.sha256(bare.read(fresh)).hexdigest()
+
     common = {"rounds": rounds, "budget": 1.2}
     return [
         compare(f"{size} MiB verified write", write, bare_write, against="bare SDK and sha256sum", **common),  # type: ignore[arg-type]
         compare(f"{size} MiB verified read", read, bare_read, against="bare SDK and sha256sum", **common),  # type: ignore[arg-type]
+        compare(f"{size} MiB of output", output, bare_output, against="bare SDK, a file and sha256sum", **common),  # type: ignore[arg-type]
     ]
 
 

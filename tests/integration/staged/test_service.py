@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -83,7 +84,7 @@ def test_missing_tools_are_replaced(tmp_path: Path, without: tuple[str, ...]) ->
         assert (result.stdout, result.exit_code) == (data, 3)
 
 
-@pytest.mark.parametrize("without", [("base64", "od"), ("rm",), ("mkdir",), ("mv",)])
+@pytest.mark.parametrize("without", [("base64", "od"), ("rm",), ("mkdir",)])
 def test_what_cannot_work_is_refused_by_name(tmp_path: Path, without: tuple[str, ...]) -> None:
     """An environment that lacks what nothing replaces is refused when it is opened, by the name of the tool."""
     path = tools(tmp_path / "bin", without=without)
@@ -227,3 +228,48 @@ def test_the_length_of_large_stdin_reaches_the_backend(tmp_path: Path) -> None:
             assert env.exec("cat", stdin=pseudo).stdout.startswith(b"Name:")
         assert env.exec("cat", stdin=iter([data])).stdout == data
     assert sizes == [len(data), len(data) - 100, None, None]
+
+
+@pytest.mark.parametrize(
+    ("content", "alive", "wanted"),
+    [
+        ("7 .", False, ("status", 7, "")),
+        ("7 stdout .", False, ("status", 7, "")),
+        ("short .", False, ("status", None, "short")),
+        ("7", True, ("running", None, "")),
+        ("7", False, ("status", None, "dead")),
+        ("", True, ("running", None, "")),
+        (None, False, ("status", None, "dead")),
+    ],
+)
+def test_an_exit_code_counts_when_it_is_complete(
+    env: UploadEnvironment, tmp_path: Path, content: str | None, alive: bool, wanted: tuple[str, int | None, str]
+) -> None:
+    """What a script has begun to write, or could not write whole on a full disk, is not taken for its exit code."""
+    (home,) = homes(tmp_path)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    (home / "x.claim").mkdir()
+    (home / "x.pid").write_text(f"{os.getpid() if alive else gone.pid}\n")
+    if content is not None:
+        (home / "x.rc").write_text(content)
+    report = env._area.look("x", 30.0)
+    assert report is not None
+    assert (report.word, report.status, report.reason) == wanted
+
+
+def test_the_lease_is_renewed_before_it_ends(
+    env: UploadEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One question more, when the last was twenty minutes ago, also when this machine slept meanwhile."""
+    (home,) = homes(tmp_path)
+    (home / "lease").write_text("1\n")
+    env.exec("true")
+    assert (home / "lease").read_text() == "1\n"
+    later = time.clock_gettime(time.CLOCK_BOOTTIME) + 1201
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: later if clock == time.CLOCK_BOOTTIME else 0.0)
+    before = env.sdk.faults.count("execute")
+    env.exec("true")
+    env.exec("true")
+    assert env.sdk.faults.count("execute") == before + 3
+    assert abs(int((home / "lease").read_text()) - time.time()) < 600

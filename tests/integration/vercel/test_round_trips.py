@@ -14,6 +14,12 @@ from tests.waiting import until
 Work = Callable[[BaseEnvironment], object]
 
 
+@pytest.fixture(autouse=True)
+def _no_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What idle environments clean up by themselves after a second is not counted, however slow the machine is."""
+    monkeypatch.setattr("hermes_env._staged_area._FLUSH_AFTER", 3600.0)
+
+
 @pytest.mark.parametrize(
     "work",
     [
