@@ -40,6 +40,8 @@ class HeredocEnvironment(StagedEnvironment):
         for size, word in text.split(chunks, budget):
             self._append(path, offset, size, word)
             offset += size
+        if not offset:
+            self._append(path, 0, 0, "")  # An iterable of nothing is an empty file, not a missing one.
 
     def _append(self, path: str, offset: int, size: int, word: str) -> None:
         """Write one piece; sent again when no reply comes, which the fence makes safe."""
