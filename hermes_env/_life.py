@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 from ._errors import EnvironmentGone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ._process import Process
+
+_AT_ONCE = 16
+"""Kills at the same time: one may wait for its provider, or for a shell that does not come; closing waits for all."""
 
 
 class Life:
@@ -62,20 +65,18 @@ class Life:
             running = list(self._running)
         if not first:
             return False
-        for process in running:
-            process.kill()
         with ExitStack() as all_steps:
             all_steps.callback(after)
             for step in reversed(steps):
                 all_steps.callback(step)
+            _kill(running)
         return True
 
     def kill_all(self) -> None:
         """Kill what runs, and leave the environment open."""
         with self._lock:
             running = list(self._running)
-        for process in running:
-            process.kill()
+        _kill(running)
 
     def require_usable(self) -> None:
         """Raise unless it is open.
@@ -100,3 +101,14 @@ class Life:
         """A command has ended."""
         with self._lock:
             self._running.discard(process)
+
+
+def _kill(running: Sequence[Process]) -> None:
+    if len(running) > 1:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(running)), "hermes-env-close") as threads:
+            list(threads.map(lambda process: process.kill(), running))
+        return
+    for process in running:
+        process.kill()

@@ -164,8 +164,8 @@ class SshChannel:
             self.session.link.guard.heard()
             if not was_marked:
                 self._drain_until = None
-        if any(output.filter.started for output in self._outputs):
-            self.started.set()
+        if not self.started.is_set() and any(output.filter.started for output in self._outputs):
+            self._say_started()
 
     def _is_done(self, *, over: bool) -> bool:
         if self._aborted:
@@ -192,7 +192,11 @@ class SshChannel:
     def _finish(self, emit: Emit) -> None:
         for output in self._outputs:
             output.finish(emit)
+        self._say_started()
+
+    def _say_started(self) -> None:
         self.started.set()
+        self.session.started()
 
     # -- end ------------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,12 @@ _REFUSALS = 5
 """Refusals beside the guard's session after which the server is believed to allow only that one."""
 _HOPELESS = 50
 """Refusals after which a connection that carries nothing else is believed to be of no use."""
+_STARTING = 12
+"""Sessions of a connection whose shells start at the same time.
+
+A session of OpenSSH begins as a copy of the process that serves the connection, and wipes that process's buffers in the
+copy. They grow with what waits at once: 500 sessions started together took twice the time of 500 in turn.
+"""
 _KILL = 2.0
 """Seconds for a kill, beside the grace, before it is tried without starting a process: bash as sh tries for 15."""
 _KILL_HERE = 4.0
@@ -185,6 +191,7 @@ class Link:
         self.open = 0
         self.limit: int | None = 1 if self._control.mixes_up_sessions else None
         """Sessions that the server was seen to allow; None while it has not refused any."""
+        self.starting = threading.Semaphore(_STARTING)
         self._refusals = 0
         self._refused_since = self._released = 0.0
 

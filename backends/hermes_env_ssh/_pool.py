@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _LOOK = 0.25
 """Seconds between looks at a cancellation while a command waits."""
+_TURNS = 4
+"""Such looks for which a session waits for its turn to start: a login shell may be slow, or never come."""
 _LAG = 0.02
 """Seconds before asking again: a server takes a moment to forget a session that was closed."""
 _SPARE_LIFE = 60.0
@@ -40,6 +42,8 @@ class Session:
         self.tag = f"{link.id}.{new_link_id()}"
         """Marks every process of the session, in the variable `LINK_VARIABLE`."""
         self.nonce = new_link_id()
+        self.has_turn = False
+        """Counts among those of the link that are starting."""
         self._pool = pool
         self._lock = threading.Lock()
         self._released = False
@@ -70,12 +74,20 @@ class Session:
         young = time.monotonic() < self._opened + _SPARE_LIFE
         return young and not (self.channel.closed or self.channel.eof_received) and self.link.is_alive()
 
+    def started(self) -> None:
+        """Its shell runs, or never will: another session may start. Idempotent."""
+        with self._lock:
+            had_turn, self.has_turn = self.has_turn, False
+        if had_turn:
+            self.link.starting.release()
+
     def sent(self) -> None:
         """The command is on its way."""
         self._pool.want_spare()
 
     def release(self) -> None:
         """Close it and let the next command have its place. Idempotent."""
+        self.started()
         with self._lock:
             if self._released:
                 return
@@ -131,7 +143,7 @@ class Pool:
         while not cancelled():
             spare, link = self._choose()
             try:
-                session = self._checked(spare) if link is None else self._open_on(link)
+                session = self._checked(spare) if link is None else self._open_in_turn(link, cancelled)
             except ConnectionError as error:
                 lost += 1
                 if lost >= _ATTEMPTS:
@@ -205,6 +217,27 @@ class Pool:
         link = min(free, key=lambda link: link.taken)
         link.taken += 1
         return link
+
+    def _open_in_turn(self, link: Link, cancelled: Callable[[], bool]) -> Session | None:
+        """As `_open_on`, when few enough others are starting; one that hangs does not hold up the rest for long.
+
+        Raises:
+            ConnectionError: The link was lost.
+        """
+        has_turn = False
+        for _ in range(_TURNS):
+            if has_turn or cancelled():
+                break
+            has_turn = link.starting.acquire(timeout=_LOOK)
+        session = None
+        try:
+            session = self._open_on(link)
+        finally:
+            if session is not None:
+                session.has_turn = has_turn
+            elif has_turn:
+                link.starting.release()
+        return session
 
     def _open_on(self, link: Link) -> Session | None:
         """Open a session and make it ready for a command; None when the server refuses it.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hermes_env import BackendUnavailable, CommandCancelled, CommandTimeout, Process, open_environment
+from tests.integration.ssh.conftest import need
 from tests.proxy import proxied
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from hermes_env import BaseEnvironment
@@ -179,3 +184,36 @@ def test_close_from_another_thread(server: Sshd) -> None:
     with pytest.raises(CommandCancelled):
         process.wait(30)
     closer.join()
+
+
+def test_login_shells_that_hang_hold_up_no_others(start: Start) -> None:
+    """More of them than may start at once: a later command whose shell comes still runs; closing waits for all at once."""
+    need("bash")
+    flag = "/tmp/hermes-env-test-" + secrets.token_hex(8)
+    server = start(shell="/bin/bash", rc=f"[ ! -e {flag} ] || exec sleep 600.25\n", lines=("MaxSessions 100",))
+    try:
+        with open_environment("ssh", **server.options()) as env:
+            Path(flag).touch()
+            hung = [env.start("true") for _ in range(15)]
+            until(lambda: len(asleep()) >= 12)
+            os.unlink(flag)
+            # One of them may get the spare session, whose shell hangs too.
+            later = [env.start("echo ran") for _ in range(2)]
+            until(lambda: any(process.state == "finished" for process in later))
+            assert sum(process.state == "finished" for process in hung) < 2
+            began = time.monotonic()
+        assert time.monotonic() - began < 40
+    finally:
+        # Nothing of a command has come to them: they would end by themselves after their sleep.
+        for pid in asleep():
+            os.kill(pid, signal.SIGKILL)
+
+
+def asleep() -> list[int]:
+    """Login shells that wait in their start-up file."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == b"sleep\x00600.25\x00":
+                found.append(int(pid))
+    return found
