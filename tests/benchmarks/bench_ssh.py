@@ -114,7 +114,7 @@ def many(start: Callable[[int], BaseEnvironment], mux: list[str], count: int, co
             assert all(process.communicate(data)[0] == data for process in pending)
 
         what = f"{count} commands at once, {connections} connection{'s'[: connections > 1]}"
-        return compare(what, ours, theirs, rounds=1, budget=1.3, against="as many `ssh` with ControlMaster")
+        return compare(what, ours, theirs, rounds=3, budget=1.3, against="as many `ssh` with ControlMaster")
 
 
 def round_trips(server: Sshd, folder: str) -> list[Row]:
