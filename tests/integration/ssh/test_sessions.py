@@ -187,7 +187,7 @@ def test_close_from_another_thread(server: Sshd) -> None:
 
 
 def test_login_shells_that_hang_hold_up_no_others(start: Start) -> None:
-    """More of them than may start at once: a later command whose shell comes still runs; closing waits for all at once."""
+    """More than may start at once: a later command whose shell comes still runs; closing waits for all together."""
     need("bash")
     flag = "/tmp/hermes-env-test-" + secrets.token_hex(8)
     server = start(shell="/bin/bash", rc=f"[ ! -e {flag} ] || exec sleep 600.25\n", lines=("MaxSessions 100",))
