@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from ._base import BaseEnvironment
 from ._capabilities import Capabilities
@@ -69,5 +69,5 @@ class CommandEnvironment(BaseEnvironment):
 
     def _kill_process(self, channel: Channel, grace: float) -> KillReport | None:
         """Kill the process of this machine and its tree, by signals."""
-        assert isinstance(channel, PopenChannel)  # what `_launch` gave
-        return channel.kill(grace)
+        # What `_launch` gave, or a subclass' wrapper around it.
+        return cast("PopenChannel", channel).kill(grace)
