@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import pytest
 from hermes_env import BaseEnvironment, list_backends, open_environment
 from tests import sshd
 from tests.processes import marked
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.sshd import Sshd
