@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
@@ -23,6 +24,7 @@ from tests.backends.bare import FRAMED_NEEDS, OPERATIONS, REFUSED, STAGED_NEEDS,
 from tests.backends.shells import SHELLS, install
 from tests.processes import marked
 from tests.slow import ALL
+from tests.waiting import until
 
 from .conftest import BOXED, TRANSPORTS, boxed_shell
 
@@ -43,7 +45,12 @@ def do_kill(env: BaseEnvironment, home: Path) -> None:
     process.kill()
     with pytest.raises(CommandCancelled) as caught:
         process.wait(60)
-    assert not caught.value.result.kill_unconfirmed
+    if caught.value.result.kill_unconfirmed:
+        # yash reads a process's environment up to its first NUL only, so that without grep it may miss some.
+        assert "yash" in os.path.realpath(env.options.sh) and not env.exec("command -v grep").ok
+        for pid in marked(process.id):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not marked(process.id), 5)
     assert not marked(process.id)
 
 
