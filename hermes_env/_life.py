@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from ._errors import EnvironmentGone
@@ -107,8 +107,12 @@ def _kill(running: Sequence[Process]) -> None:
     if len(running) > 1:
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(_AT_ONCE, len(running)), "hermes-env-close") as threads:
+        # At the end of the program there are no new threads: then one after the other, which is right for all.
+        with (
+            suppress(RuntimeError),
+            ThreadPoolExecutor(min(_AT_ONCE, len(running)), "hermes-env-close") as threads,
+        ):
             list(threads.map(lambda process: process.kill(), running))
-        return
+            return
     for process in running:
         process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +16,7 @@ from ._parameters import Options, OptionsFile, Where, Yes  # noqa: TC001 - typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from hermes_env.tools import FilePolicy
 
@@ -61,10 +63,7 @@ def mcp(
     from ._settings import settle
 
     address = None if http is None else _address(http)
-    try:
-        from hermes_env.adapters import mcp as adapter
-    except ImportError as error:
-        raise BackendUnavailable(str(error), reason="not_installed") from error
+    adapter = _adapter()
     settings = settle(name, option or (), options_file)
     host = adapter.Host(
         settings.open,
@@ -84,6 +83,14 @@ def mcp(
         serving = adapter.serve_http(host, *address, _token(), ready=lambda url: _failure.say(f"serving at {url}"))
     asyncio.run(serving)
     return 0
+
+
+def _adapter() -> ModuleType:
+    """What serves; it needs the extra `mcp`."""
+    try:
+        return importlib.import_module("hermes_env.adapters.mcp")
+    except ImportError as error:
+        raise BackendUnavailable(str(error), reason="not_installed") from error
 
 
 def _policy(name: str) -> Callable[[str], FilePolicy]:

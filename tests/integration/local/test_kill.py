@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -170,3 +172,19 @@ def test_death_of_the_client_ends_its_commands(shape: str) -> None:
     until(lambda: marked(mark) == [])
     assert not is_dead(daemon)
     os.kill(daemon, signal.SIGKILL)
+
+
+def test_closing_at_the_end_of_the_program_ends_all() -> None:
+    """Where no thread can be started any more, commands are killed one after the other, without a word."""
+    program = """
+import atexit, concurrent.futures.thread
+from hermes_env import open_environment
+env = open_environment("local")
+atexit.register(lambda: print(*(process.state for process in running)))
+atexit.register(env.close)
+running = [env.start("echo up; sleep 600") for _ in range(3)]
+for process in running:
+    next(iter(process))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == (b"cancelled cancelled cancelled\n", b"")
